@@ -43,7 +43,7 @@ async def confirm(page: Page, button: str) -> None:
     await expect(dialog.get_by_text("A dry run:")).to_be_visible()
     await dialog.get_by_role("button", name=button, exact=True).click()
     await expect(dialog.get_by_text("Done.")).to_be_visible()
-    await page.keyboard.press("Escape")
+    await dialog.get_by_role("button", name="OK", exact=True).click()
 
 
 async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_only(visiting: Visiting) -> None:
@@ -130,6 +130,13 @@ async def test_what_waits_is_sent_now_or_cancelled_and_a_person_is_banned(visiti
         await confirm(page, "Ban ana")
         await expect(page.get_by_role("button", name="Lift the ban")).to_be_visible()
         await expect(page.get_by_role("region", name="Preferences")).to_contain_text("spam")
+
+
+async def test_what_waits_for_a_person_is_on_the_page_of_the_account_of_that_name(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        page = await visit.open("/console/accounts/ana")
+        await expect(page.get_by_role("heading", name="What waits: 2")).to_be_visible()
+        await expect(page.get_by_role("button", name="Send now: first")).to_be_visible()
 
 
 async def test_other_quiet_hours_are_tried_in_the_playground(visiting: Visiting) -> None:

@@ -72,6 +72,13 @@ function confirmation(action, close) {
     class: action.danger ? "danger" : "primary",
     disabled: !action.noDryRun,
   }));
+  const leave = button("Cancel", close);
+  const asks = h(
+    "div",
+    null,
+    action.noteIn ? field("Note, for the ledger", note) : null,
+    action.confirmWord === undefined ? null : field(`Type ${action.confirmWord} to confirm`, word),
+  );
   const heed =
     () => (confirm.disabled = !tried || (action.confirmWord !== undefined && word.value !== action.confirmWord));
   let tried = Boolean(action.noDryRun);
@@ -89,6 +96,9 @@ function confirmation(action, close) {
       put(shown, done(answer), action.result?.(answer));
       action.done?.(answer);
       confirm.remove();
+      asks.remove();
+      put(leave, "OK"); // there is nothing left to cancel
+      leave.focus();
     } catch (error) {
       put(shown, problemBox(error));
       heed();
@@ -107,15 +117,13 @@ function confirmation(action, close) {
   };
   if (!action.noDryRun) void tryIt();
   heed();
-  const asks = action.confirmWord === undefined ? null : field(`Type ${action.confirmWord} to confirm`, word);
   return h(
     "div",
     null,
     action.before ?? null,
     shown,
-    action.noteIn ? field("Note, for the ledger", note) : null,
     asks,
-    h("div", { class: "buttons" }, confirm, button("Cancel", close)),
+    h("div", { class: "buttons" }, confirm, leave),
   );
 }
 

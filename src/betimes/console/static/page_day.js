@@ -61,18 +61,17 @@ export async function show(view) {
   );
 }
 
-/** Load the timeline of the person and of the account that is called the same. @param {Subject} subject @param {import("./day_window.js").Window} seen @param {AbortSignal} signal */
+/** Load the timeline of the person and of the account that is called the same. @param {Subject} subject @param {{since: number, until: number}} seen @param {AbortSignal} signal */
 function loadTimelines(subject, seen, signal) {
   const [since, until] = [seen.since, seen.until].map((at) => new Date(at).toISOString());
   const names = subject.isPerson ? ["user_id", "account_id"] : ["account_id", "user_id"];
   return Promise.all(names.map((name) => get("/v1/timeline", { [name]: subject.id, since, until }, signal)));
 }
 
-/** Load all that waits, on whichever day. @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
+/** Load all that waits for either, on whichever day, soonest first. @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
 async function loadWaiting(subject, signal) {
-  const [since, until] = [now() - 1000, now() + WAITING_MS].map((at) => new Date(at).toISOString());
-  const name = subject.isPerson ? "user_id" : "account_id";
-  return (await get("/v1/timeline", { [name]: subject.id, since, until }, signal)).waiting;
+  const timelines = await loadTimelines(subject, { since: now() - 1000, until: now() + WAITING_MS }, signal);
+  return timelines.flatMap((one) => one.waiting).sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
 /** @param {Subject} subject @param {AbortSignal} signal @returns {Promise<any[]>} */
