@@ -57,6 +57,7 @@ async def test_a_key_is_pasted_once_and_kept_nowhere_a_script_can_see(visiting: 
         await page.get_by_role("button", name="acme").click()
         await page.get_by_role("button", name="Sign out").click()
         await page.get_by_role("heading", level=1, name="Sign in").wait_for()
+        assert await page.get_by_text("acme").count() == await page.get_by_role("link", name="Now").count() == 0
         visit.excuse("401")
 
 

@@ -8,7 +8,7 @@ import { startLive, stopLive } from "./live.js";
 import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
 import { isBarred, loadMe, showSignIn, signInByProxy } from "./session.js";
-import { markNav, showShell } from "./shell.js";
+import { hideShell, markNav, showShell } from "./shell.js";
 import { setNow } from "./time.js";
 
 const PLACES = [
@@ -50,6 +50,7 @@ async function start(reason) {
     isAsking = false;
     if (!me) {
       stopLive();
+      hideShell();
       showSignIn(main, () => void start(), reason);
       return;
     }

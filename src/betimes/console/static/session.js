@@ -93,7 +93,7 @@ export function showSignIn(main, done, reason) {
     field("Key", key, [
       "Made by ",
       h("code", null, "betimes key create"),
-      "; the session lasts twelve hours at most, and one without use.",
+      "; the session ends after twelve hours, or after one without use.",
     ]),
     h("button", { type: "submit", class: "primary" }, "Sign in"),
     told,

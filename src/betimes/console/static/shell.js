@@ -74,6 +74,12 @@ export function showShell(current, leave) {
   applyTheme();
 }
 
+/** Take the frame away: nobody is signed in, and it would still name whoever was. */
+export function hideShell() {
+  replacing?.abort();
+  for (const id of ["nav", "bar"]) put(/** @type {HTMLElement} */ (document.getElementById(id)));
+}
+
 /** @param {HTMLElement} nav @param {() => void} leave @param {AbortSignal} signal */
 function barParts(nav, leave, signal) {
   const menu = h("button", {
