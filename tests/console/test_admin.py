@@ -81,6 +81,8 @@ async def test_a_roll_back_shows_what_it_comes_to_also_after_another(visiting: V
 async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting: Visiting) -> None:
     async with unpopulated() as own, visiting(own.address) as visit:
         page = await visit.open("/console/admin")
+        key_made = page.get_by_role("figure").filter(has_text="betimes key create")
+        await expect(key_made).to_contain_text("At the terminal")
         await page.get_by_role("button", name="Hold…").click()
         await page.get_by_role("checkbox", name="scores").uncheck()
         await page.get_by_role("textbox", name="Reason").fill("a wrong template")

@@ -5,7 +5,8 @@ import { act, actionButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, instantIn, openDialog } from "./forms.js";
-import { facts, figure, problemBox, section } from "./parts.js";
+import { countOfKind } from "./next_combs.js";
+import { facts, problemBox, section } from "./parts.js";
 import { mayAct } from "./session.js";
 import { now, when } from "./time.js";
 
@@ -138,7 +139,7 @@ function dueText(told, domains) {
       return { kind: row.kind, sum };
     },
   ).filter((/** @type {{sum: number}} */ row) => row.sum);
-  const list = rows.map((/** @type {{kind: string, sum: number}} */ row) => `${figure(row.sum)} of kind ${row.kind}`)
+  const list = rows.map((/** @type {{kind: string, sum: number}} */ row) => countOfKind(row.kind, row.sum))
     .join(", ");
   return h(
     "p",

@@ -75,7 +75,7 @@ export function keysTable(keys, view) {
     empty: emptyState(
       "No keys",
       "Without keys only a server in dev mode answers. A key is made here or at the terminal.",
-      { curl: "betimes key create --name crm --scope runs:write --scope runs:read" },
+      { terminal: "betimes key create --name crm --scope runs:write --scope runs:read" },
     ),
   });
 }

@@ -1,4 +1,5 @@
 /** Counts of what is due, step by step, and the steps in which it piles up. */
+import { figure } from "./parts.js";
 
 /** @typedef {{kind: string, counts: number[], estimated: boolean}} Row */
 /** @typedef {{from: number, now: string, size: number, stepMs: number, rows: Row[], late: any, truncated: boolean}} Comb */
@@ -7,18 +8,28 @@ const PILE_TIMES = 10;
 const PILE_MIN = 10;
 const PILES_MAX = 5;
 
-/** What of each kind is due, in words. */
-export const KIND_WORDS = /** @type {Record<string, string>} */ ({
-  inbox: "people with notifications",
-  account: "deferred triggers",
-  run: "runs to start or to end",
-  intent: "intent checks",
-  schedule: "schedule ticks",
-  sensor: "sensor evaluations",
-  score: "scores",
-  incident: "ends of incidents",
-  backfill: "backfills",
+/** What of each kind is due, in words: one, and several. */
+const KIND_WORDS = /** @type {Record<string, [string, string]>} */ ({
+  inbox: ["person with notifications", "people with notifications"],
+  account: ["deferred trigger", "deferred triggers"],
+  run: ["run to start or to end", "runs to start or to end"],
+  intent: ["intent check", "intent checks"],
+  schedule: ["schedule tick", "schedule ticks"],
+  sensor: ["sensor evaluation", "sensor evaluations"],
+  score: ["score", "scores"],
+  incident: ["end of an incident", "ends of incidents"],
+  backfill: ["backfill", "backfills"],
 });
+
+/** Name what of a kind is due. @param {string} kind */
+export function kindWords(kind) {
+  return KIND_WORDS[kind]?.[1] ?? kind;
+}
+
+/** Say how many of a kind are due. @param {string} kind @param {number} count */
+export function countOfKind(kind, count) {
+  return `${figure(count)} ${KIND_WORDS[kind]?.[count === 1 ? 0 : 1] ?? kind}`;
+}
 
 /** @param {any} told what `GET /v1/upcoming` answers @returns {Comb} */
 export function combOf(told) {

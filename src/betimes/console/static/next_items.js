@@ -1,6 +1,6 @@
 /** What waits, one by one, grouped by why. */
 import { h } from "./dom.js";
-import { KIND_WORDS } from "./next_combs.js";
+import { kindWords } from "./next_combs.js";
 import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js";
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
@@ -30,7 +30,7 @@ function headingOf(name) {
   const value = rest.join(" ");
   if (by === "late") return h("span", { class: "late-word" }, "Late");
   if (by === "reason") return h("a", { href: addressWith({ reason: value }) }, value);
-  return h("a", { href: addressWith({ kinds: value }) }, KIND_WORDS[value] ?? value);
+  return h("a", { href: addressWith({ kinds: value }) }, kindWords(value));
 }
 
 /** @param {Group} group */

@@ -100,7 +100,7 @@ function rateSection(stats) {
     {
       name: "A minute, at most",
       kind: "number",
-      cell: (/** @type {any} */ one) => figure(Math.round(Math.max(0, ...one.counts) / 15)),
+      cell: (/** @type {any} */ one) => figure(Math.ceil(Math.max(0, ...one.counts) / 1.5) / 10),
     },
     {
       name: "By quarter of an hour",

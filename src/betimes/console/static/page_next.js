@@ -6,7 +6,7 @@ import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
 import { onPulse } from "./live.js";
-import { combOf, KIND_WORDS, pilesOf } from "./next_combs.js";
+import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
 import { groupsOf, itemTable } from "./next_items.js";
 import { emptyState, figure, pagedList, pageHead, section, table, tabs } from "./parts.js";
 import { addressWith } from "./router.js";
@@ -118,7 +118,7 @@ function pileSentences(comb) {
           "li",
           null,
           h("a", { href: cellHref(comb, pile.place, null) }, spanWords(comb, pile.place)),
-          `: ${pile.parts.map(([kind, count]) => `${figure(count)} ${KIND_WORDS[kind] ?? kind}`).join(", ")}`,
+          `: ${pile.parts.map(([kind, count]) => countOfKind(kind, count)).join(", ")}`,
         )
       ),
     )
@@ -152,7 +152,7 @@ function combs(view, comb) {
         strip.addEventListener("click", (event) => openCell(view, comb, row.kind, /** @type {MouseEvent} */ (event)));
         const total = row.counts.reduce((sum, one) => sum + one, 0);
         return [
-          h("a", { class: "comb-name", href: addressWith({ kinds: row.kind }) }, KIND_WORDS[row.kind] ?? row.kind),
+          h("a", { class: "comb-name", href: addressWith({ kinds: row.kind }) }, kindWords(row.kind)),
           h("div", { class: "comb" }, strip),
           h(
             "span",
@@ -207,7 +207,7 @@ function numbers(comb) {
       columns: [
         { name: "When", cell: (place) => h("a", { href: cellHref(comb, place, null) }, spanWords(comb, place)) },
         ...comb.rows.map((row) => ({
-          name: KIND_WORDS[row.kind] ?? row.kind,
+          name: kindWords(row.kind),
           kind: "number",
           cell: (/** @type {number} */ place) => row.counts[place] ? figure(row.counts[place]) : "",
         })),

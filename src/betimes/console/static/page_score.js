@@ -44,7 +44,7 @@ function tiles(score) {
   return h(
     "div",
     { class: "tiles" },
-    tile("Score now", String(score.effective_score), {
+    tile("Score now", score.effective_score.toFixed(2), {
       below: score.score === score.effective_score ? null : `${score.score} as recorded`,
     }),
     tile("Last interaction", score.last_interaction_at ? when(score.last_interaction_at) : "never"),

@@ -53,7 +53,7 @@ function scoreCell(score) {
     "span",
     { class: "took" },
     meter(score.effective_score, TOP_SCORE, `Score of ${score.user_id}`),
-    String(score.effective_score),
+    score.effective_score.toFixed(2),
   );
 }
 

@@ -139,8 +139,8 @@ export function meter(value, cap, label) {
   }, h("span", { style: { "inline-size": `${share * 100}%` } }));
 }
 
-/** Return an empty state that says what would appear here, and how to make it appear. @param {string} title @param {Child} text @param {{curl?: string, python?: string, href?: string, link?: string}} [how] */
-export function emptyState(title, text, { curl, python, href, link } = {}) {
+/** Return an empty state that says what would appear here, and how to make it appear. @param {string} title @param {Child} text @param {{curl?: string, python?: string, terminal?: string, href?: string, link?: string}} [how] */
+export function emptyState(title, text, { curl, python, terminal, href, link } = {}) {
   return h(
     "div",
     { class: "empty" },
@@ -148,6 +148,7 @@ export function emptyState(title, text, { curl, python, href, link } = {}) {
     h("p", { class: "soft" }, text),
     curl ? code(curl, "With curl") : null,
     python ? code(python, "In Python") : null,
+    terminal ? code(terminal, "At the terminal") : null,
     href ? h("p", null, h("a", { href }, link ?? "Try it")) : null,
   );
 }

@@ -137,6 +137,6 @@ export function runGantt(ticks, window) {
       }),
     );
   });
-  const word = svg("text", { x: 0, y: 32 }, rows > 1 ? `up to ${rows} at once` : "one at a time");
+  const word = svg("text", { x: 0, y: 32 }, rows > 1 ? `up to ${rows} at once` : "never two at once");
   return drawing(height, [axis(window, height), word, drawn]);
 }
