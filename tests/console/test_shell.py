@@ -21,6 +21,11 @@ CURL = """async ([tenant, path, body]) => {
   return made;
 }"""
 
+TROUBLES = """async (health) => {
+  const shell = await import(document.querySelector("script[type=module]").src.replace("main.js", "shell.js"));
+  return shell.troubles(health).map((one) => one.text);
+}"""
+
 
 async def test_a_browser_is_led_to_the_console_and_a_script_is_not(town: Served) -> None:
     async with aiohttp.ClientSession(town.address) as session:
@@ -50,6 +55,19 @@ async def test_a_day_is_compared_with_as_many_hours_before_it(visiting: Visiting
         async with visiting(own.address) as visit:
             page = await visit.open("/console")
             await expect(page.locator(".tile", has_text="runs")).to_contain_text("100 % more than the day before")
+
+
+async def test_nobody_is_late_or_missing_while_everything_is_held(nothing: Served, visiting: Visiting) -> None:
+    owed = {"now": "2026-03-02T10:00:00Z", "oldest_alarm_at": "2026-03-02T09:00:00Z", "orphaned": {"handler:think": 3}}
+    domains = ["automation", "intents", "notifications", "runs", "scores"]
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console")
+        told = [
+            await page.evaluate(TROUBLES, {**owed, "hold": {"reason": "a move", "domains": domains[:count]}})
+            for count in (5, 4)
+        ]
+    assert told[0] == ["On hold: a move"]
+    assert told[1] == ["On hold: a move", "Alarms are 1 h late", "Nobody carries out handler:think"]
 
 
 def words_in_shell(command: str) -> list[str]:

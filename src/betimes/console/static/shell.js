@@ -27,6 +27,8 @@ export const NAV = /** @type {const} */ ([
   ["Run", "Admin", "/console/admin", "admin:read", "a"],
 ]);
 const THEME = "betimes.theme";
+/** A hold of so many domains holds everything. */
+const DOMAINS_COUNT = 5;
 /** @type {AbortController | null} */
 let replacing = null;
 
@@ -236,7 +238,8 @@ export function troubles(health) {
   const found = [];
   const late = health.oldest_alarm_at ? Date.parse(health.now) - Date.parse(health.oldest_alarm_at) : 0;
   if (health.hold) found.push({ text: `On hold: ${health.hold.reason ?? "nothing fires"}`, href: "/console/health" });
-  if (late > 5000) found.push({ text: `Alarms are ${spanText(late)} late`, href: "/console/next" });
+  const isAllHeld = health.hold?.domains.length === DOMAINS_COUNT; // then nobody is late, and nobody is missing
+  if (late > 5000 && !isAllHeld) found.push({ text: `Alarms are ${spanText(late)} late`, href: "/console/next" });
   if (health.effects_dead) {
     found.push({
       text: `${health.effects_dead}${health.capped ? " or more" : ""} dead letter${
@@ -246,7 +249,7 @@ export function troubles(health) {
     });
   }
   const orphans = Object.keys(health.orphaned ?? {});
-  if (orphans.length) {
+  if (orphans.length && !isAllHeld) {
     found.push({
       text: `Nobody carries out ${orphans[0]}${orphans.length > 1 ? ` and ${orphans.length - 1} more` : ""}`,
       href: "/console/effects",
