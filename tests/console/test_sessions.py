@@ -48,7 +48,7 @@ async def test_a_key_is_pasted_once_and_kept_nowhere_a_script_can_see(visiting: 
         page = await visit.open("/console/ledger")
         await page.get_by_label("Key", exact=True).fill("bt_wrong")
         await page.get_by_role("button", name="Sign in").click()
-        await page.get_by_role("alert").get_by_text("Authorization").wait_for()
+        await page.get_by_role("alert").get_by_text("That key opens nothing here").wait_for()
         visit.excuse("401")
         await sign_in(page, secret)
         await page.get_by_role("heading", level=1, name="Ledger").wait_for()

@@ -8,9 +8,11 @@ import pytest
 from playwright.async_api import expect
 
 from betimes.app.betimes import Betimes
+from betimes.demo.town import START
 from betimes.engine.virtual_clock import VirtualClock
 from tests.console.conftest import Visiting
 from tests.console.town import Served, served
+from tests.console.visits import LoopThread
 
 pytestmark = pytest.mark.browser
 CURL = """async ([tenant, path, body]) => {
@@ -85,3 +87,14 @@ async def test_a_command_to_copy_is_what_it_says_in_a_shell(odd: str, nothing: S
         assert words[2] == f"{nothing.address}/v1/{odd}"
         assert words[4] == f"X-Tenant: {odd}"
         assert json.loads(words[8]) == {"id": odd}
+
+
+async def test_a_page_that_is_opened_knows_that_a_virtual_clock_has_moved(visiting: Visiting, loop: LoopThread) -> None:
+    """What has just happened is not told as something to come."""
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    async with bt, served(bt) as found, visiting(found.address) as visit:
+        page = await visit.open("/console/health")
+        await bt.advance(by_s=3600)
+        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"})
+        await page.get_by_role("link", name="Ledger").click()
+        await expect(page.get_by_role("row").filter(has_text="account:a:1")).to_contain_text("now")

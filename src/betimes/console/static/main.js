@@ -9,7 +9,7 @@ import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
 import { isBarred, loadMe, showSignIn, signInByProxy } from "./session.js";
 import { hideShell, markNav, showShell } from "./shell.js";
-import { setNow } from "./time.js";
+import { isVirtual, setNow } from "./time.js";
 
 const PLACES = [
   place("/console", "/console", () => import("./page_now.js")),
@@ -61,12 +61,17 @@ async function start(reason) {
     if (isRouting) await refresh();
     else {
       isRouting = true;
-      await startRouter(PLACES, markNav, isBarred);
+      await startRouter(PLACES, markNav, isBarred, followClock);
     }
   } catch (error) {
     if (/** @type {any} */ (error)?.status === 401) return;
     put(main, h("h1", null, "The console could not start"), problemBox(error, () => start()));
   }
+}
+
+/** Learn what time it is: a virtual clock moves in leaps, of which a page that is opened must know. */
+async function followClock() {
+  if (isVirtual()) setNow((await get("/v1/meta")).now);
 }
 
 onSignedOut(async () => {

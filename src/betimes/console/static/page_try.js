@@ -188,7 +188,11 @@ function forReal(tried) {
   return h(
     "div",
     { class: "for-real" },
-    h("p", { class: "soft" }, `Sending it for real needs the scope ${command.scope}.`),
+    h(
+      "p",
+      { class: "soft" },
+      may(command.scope) ? "Until here nothing was written." : `Sending it for real needs the scope ${command.scope}.`,
+    ),
     button("Send it for real…", send, { class: "danger" }),
   );
 }

@@ -33,6 +33,9 @@ let leaving = null;
 let whenShown = () => {};
 /** @type {(scope: string, view: View) => boolean} */
 let isBarred = () => false;
+let lastPath = "";
+/** @type {() => Promise<unknown>} */
+let beforeShown = () => Promise.resolve();
 
 /** Go to an address of the console. @param {string} href @param {{replace?: boolean}} [options] */
 export function go(href, { replace = false } = {}) {
@@ -50,8 +53,10 @@ export function refresh() {
  * @param {Place[]} all
  * @param {(nav: string) => void} shown called with the navigation's entry whenever a page is shown
  * @param {(scope: string, view: View) => boolean} barred says, in the page, what is missing to see it
+ * @param {() => Promise<unknown>} before done before another page is shown
  */
-export function startRouter(all, shown, barred) {
+export function startRouter(all, shown, barred, before) {
+  beforeShown = before;
   isBarred = barred;
   places = all;
   whenShown = shown;
@@ -95,6 +100,8 @@ async function render(moved) {
     }
   }
   try {
+    if (lastPath !== location.pathname) await beforeShown();
+    lastPath = location.pathname;
     if (!found) notFound(view);
     else if (!isBarred(found.one.scope, view)) await (await found.one.load()).show(view);
   } catch (error) {

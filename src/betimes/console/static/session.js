@@ -15,6 +15,17 @@ import { now, spanText } from "./time.js";
 /** Where tries are kept, before the tenant's name. */
 export const TRIES = "betimes.tries.";
 
+const WRONG_KEY = new Problem({
+  status: 401,
+  title: "That key opens nothing here",
+  detail: "It is not known to this server, or it has ended. `betimes key create` makes another.",
+});
+
+/** @param {unknown} error @param {number} status */
+function isStatus(error, status) {
+  return error instanceof Problem && error.status === status;
+}
+
 /** @type {Me | null} */
 let me = null;
 
@@ -105,7 +116,7 @@ export function showSignIn(main, done, reason) {
       key.value = "";
       done();
     } catch (error) {
-      put(told, problemBox(error));
+      put(told, problemBox(isStatus(error, 401) ? WRONG_KEY : error));
     }
   });
   put(main, form);
