@@ -40,6 +40,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const SIGNED_OUT = "Signed out.";
 let isRouting = false;
 let isAsking = false;
+let isFollowing = false;
 let isEnding = false;
 
 /** Show whatever the address names, to whoever is signed in; without, the form to sign in. @param {string} [reason] */
@@ -71,7 +72,9 @@ async function start(reason) {
 
 /** Learn what time it is: a virtual clock moves in leaps, of which a page that is opened must know. */
 async function followClock() {
-  if (isVirtual()) setNow((await get("/v1/meta")).now);
+  const isFirst = !isFollowing; // the start has just asked
+  isFollowing = true;
+  if (isVirtual() && !isFirst) setNow((await get("/v1/meta")).now);
 }
 
 onSignedOut(async () => {
@@ -82,4 +85,6 @@ onSignedOut(async () => {
   isEnding = false;
 });
 startKeys();
+// The page's modules are fetched while the server is asked who looks.
+void PLACES.find((one) => one.pattern.test(location.pathname))?.load();
 void start();
