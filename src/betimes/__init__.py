@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from betimes.core.streams import StreamId
     from betimes.core.verdicts import Finding, Hit, Rule, RuleTable, Verdict
     from betimes.engine.effects import GiveUp, RetryAfter
-    from betimes.engine.engine import Engine, TickResult
+    from betimes.engine.engine import Engine
     from betimes.engine.explanation import Explanation, explain
     from betimes.engine.jobs import Submission
     from betimes.engine.pruning import PruneReport, Retention, prune
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from betimes.engine.settings import EngineSettings
     from betimes.engine.store import EffectQuery
     from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
+    from betimes.engine.tick_result import TickResult
     from betimes.engine.virtual_clock import VirtualClock
 
     __version__: str
@@ -60,7 +61,8 @@ _NAMES = {
     "betimes.core.verdicts": "Finding Hit Rule RuleTable Verdict",
     "betimes.engine.tenants.model": "DEPLOYMENT SetPolicy tenant_stream",
     "betimes.engine.effects": "GiveUp RetryAfter",
-    "betimes.engine.engine": "Engine TickResult",
+    "betimes.engine.engine": "Engine",
+    "betimes.engine.tick_result": "TickResult",
     "betimes.engine.explanation": "Explanation explain",
     "betimes.engine.jobs": "Submission",
     "betimes.engine.pruning": "PruneReport Retention prune",

@@ -12,7 +12,7 @@ from betimes.app import Betimes
 from betimes.app.passes import advance_fully
 from betimes.core.errors import Fault
 from betimes.core.instants import HOUR, Instant, parse, render
-from betimes.engine.engine import TickResult
+from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from tests.http.served import site
 

@@ -10,7 +10,7 @@ import pytest
 from betimes import BlockingBetimes, VirtualClock
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
-from betimes.engine.engine import TickResult
+from betimes.engine.tick_result import TickResult
 from betimes.runs.views import TriggerVerdict
 from betimes.schedules.views import ScheduleView, ScheduleWritten
 from betimes.scores.views import Score

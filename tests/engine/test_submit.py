@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.core.errors import Fault, Invalid, KeyConflict, Overloaded, Refused, TooLarge, UnknownKind
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
@@ -34,6 +35,30 @@ async def test_commands_of_one_stream_keep_their_order(backend: Backend, tmp_pat
         assert [answer.version for answer in answers] == list(range(1, 301))
         segments = await w.store.ledger(LedgerQuery(kind="gate", limit=1000))
         assert [segment.command for segment in segments] == [f'{{"type":"Knock","visitor":"v{n}"}}' for n in range(300)]
+
+
+async def test_commands_submitted_together_are_answered_each_in_its_place(backend: Backend, tmp_path: Path) -> None:
+    async with world(backend, tmp_path, policy={"cooldown_s": 0, "per_hour": 1000}) as w:
+        asked = [Submission(stream=GATE, command=Knock(f"v{n}"), key=f"k{n % 4}") for n in range(3)]
+        wrong = Submission(stream=StreamId("default", "nothing", "x"), command=Knock("v"))
+        again = Submission(stream=GATE, command=Knock("v0"), key="k0")
+        other = Submission(stream=GATE, command=Knock("v9"), key="k1")
+        first, second, third, unknown, repeated, conflict = await w.engine.submit_many([*asked, wrong, again, other])
+        assert [getattr(one, "version", None) for one in (first, second, third)] == [1, 2, 3]
+        assert isinstance(unknown, UnknownKind)
+        assert isinstance(repeated, Recorded)
+        assert (repeated.version, repeated.replayed) == (1, True)
+        assert isinstance(conflict, KeyConflict)
+        assert await w.engine.submit_many([]) == []
+
+
+async def test_commands_submitted_together_past_the_bound_are_refused_one_by_one(
+    backend: Backend, tmp_path: Path
+) -> None:
+    settings = EngineSettings(queue_max=5)
+    async with world(backend, tmp_path, policy={"cooldown_s": 0, "per_hour": 1000}, settings=settings) as w:
+        answers = await w.engine.submit_many([Submission(stream=GATE, command=Knock(f"v{n}")) for n in range(8)])
+        assert [isinstance(answer, Overloaded) for answer in answers] == [False] * 5 + [True] * 3
 
 
 async def test_two_processes_never_admit_twice_for_one_gate(backend: Backend, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import msgspec
 from betimes.core.instants import Instant
 from betimes.domain.operations.decide import OPERATION
 from betimes.domain.service import Caller
-from betimes.engine.engine import Engine, TickResult
+from betimes.engine.engine import Engine
 from betimes.engine.reports import Report
+from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.notifications.decide import DECIDERS
 from betimes.notifications.delivery import delivery_executors

@@ -16,11 +16,12 @@ from betimes.app.settings import Settings
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse, render
 from betimes.domain.service import Caller
-from betimes.engine.engine import Engine, TickResult
+from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy
+from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.intents.worker import IntentWorker
 from betimes.scores.hourly_sweep import HourlySweep, SweepSettings

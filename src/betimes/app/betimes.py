@@ -45,10 +45,11 @@ from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
 from betimes.domain.service import Caller
 from betimes.engine.effects import Executor
-from betimes.engine.engine import Engine, TickResult
+from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource

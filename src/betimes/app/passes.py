@@ -11,7 +11,8 @@ import msgspec
 
 from betimes.core.errors import Fault
 from betimes.core.instants import Instant, earliest, render
-from betimes.engine.engine import Engine, TickResult
+from betimes.engine.engine import Engine
+from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.intents.worker import IntentWorker
 from betimes.scores.hourly_sweep import HourlySweep

@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.backtest.plan import Plan
     from betimes.backtest.report import BacktestReport
     from betimes.domain.service import Caller
-    from betimes.engine.engine import Engine, TickResult
+    from betimes.engine.engine import Engine
+    from betimes.engine.tick_result import TickResult
     from betimes.tenancy import Tenancy
 
 Role: TypeAlias = Literal["all", "api", "worker"]

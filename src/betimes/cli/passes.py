@@ -8,7 +8,7 @@ from typing import Any
 from betimes.cli.bootstrap import Application
 from betimes.cli.options import At, on
 from betimes.cli.output import moment, say, show_json
-from betimes.engine.engine import TickResult
+from betimes.engine.tick_result import TickResult
 
 
 def tick(

@@ -53,7 +53,7 @@ class Service:
     def stream(self, kind: str, id: str) -> StreamId:
         return checked_stream(self.caller.tenant, kind, id)
 
-    async def submit(
+    def submission(
         self,
         stream: StreamId,
         command: Command,
@@ -62,18 +62,21 @@ class Service:
         collection: str = "",
         request: str = "",
         correlation: str = "",
-    ) -> Recorded:
-        self.last = await self.engine.submit(
-            Submission(
-                stream=demanded_stream(stream),
-                command=command,
-                key=key,
-                collection=collection,
-                request=request or self.caller.request,
-                actor=self.caller.actor,
-                correlation=correlation or self.caller.correlation,
-            )
+    ) -> Submission:
+        """Return a command as the caller submits it."""
+        return Submission(
+            stream=demanded_stream(stream),
+            command=command,
+            key=key,
+            collection=collection,
+            request=request or self.caller.request,
+            actor=self.caller.actor,
+            correlation=correlation or self.caller.correlation,
         )
+
+    async def submit(self, stream: StreamId, command: Command, **named: Any) -> Recorded:
+        """Submit one command; see `submission` for what may be named."""
+        self.last = await self.engine.submit(self.submission(stream, command, **named))
         return self.last
 
     async def find_recorded(self, key: str, collection: str, request: str) -> Recorded | None:

@@ -23,18 +23,17 @@ happens before. Past `ALARMS_MAX` the rest ring together at `at`, as if nobody h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, Unavailable
 from betimes.core.instants import Instant, earliest
 from betimes.core.policies import Body, Policy, merge
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import WAKE, Job, Submission
+from betimes.engine.jobs import WAKE, Job, JointAnswer, Submission
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import (
     NO_ROW,
@@ -55,7 +54,7 @@ from betimes.engine.store import (
     Tx,
 )
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
-from betimes.engine.transactions import DueRequest, Result, SweepPosition, Transactions
+from betimes.engine.transactions import DueRequest, Result, Transactions
 
 HELD_MAX = 20
 """How often a command may ask for more streams before it is given up."""
@@ -261,6 +260,16 @@ class DryRunEngine(Engine):
             await self._put_draft()
         return await super().policy_of(tenant)
 
+    async def submit_many(self, submissions: Sequence[Submission]) -> list[Recorded | BetimesError]:
+        """Decide commands one after the other; see `Engine.submit_many`."""
+        joint = JointAnswer(len(submissions))
+        for place, submission in enumerate(submissions):
+            try:
+                joint.fill(place, await self.submit(submission))
+            except BetimesError as error:
+                joint.fill(place, error)
+        return await joint.wait()
+
     async def _take_in(self, submission: Submission) -> Recorded:
         """Decide a command; return what it would lead to, or raise what its caller would be told."""
         async with self._one_at_a_time:
@@ -320,36 +329,12 @@ class DryRunEngine(Engine):
         self.trial.segments.clear()
         self.trial.effects_written.clear()
 
-    async def submit_due(
-        self,
-        kinds: Sequence[str],
-        command: Callable[[StreamId], Command],
-        limit: int,
-        *,
-        tenant: str | None = None,
-        until_at: Instant | None = None,
-        actor: str = "",
-        failed: Callable[[StreamId, BetimesError], None] | None = None,
-        position: SweepPosition | None = None,
-    ) -> list[Recorded]:
-        """Decide a command for streams that are due now; see `Engine.submit_due`."""
-        due = DueRequest(
-            by="due",
-            kinds=kinds,
-            limit=limit,
-            make=lambda stream: Job(Submission(stream=stream, command=command(stream), actor=actor)),
-            until_at=until_at,
-            tenant=tenant,
-            position=position,
-        )
+    async def _take_due(self, due: DueRequest) -> Sequence[tuple[Job, Result]]:
         jobs: list[Job] = []
         async with self._one_at_a_time:
             await self._put_draft()
             results: list[Result] = await self._transactions.attempt_due(due, jobs)
-        for job, result in zip(jobs, results, strict=True):
-            if failed and job.stream and isinstance(result, BetimesError):
-                failed(job.stream, result)
-        return [result for result in results if isinstance(result, Recorded)]
+        return list(zip(jobs, results, strict=True))
 
     async def tick(self, **bounds: Any) -> Any:
         """Refuse a pass: what it would do depends on what it does first, outside too."""

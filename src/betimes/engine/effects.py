@@ -304,15 +304,14 @@ class Dispatcher:
         result, error = _recordable(result, self._settings.effect_chars_max), storable_text(error, ERROR_CHARS_MAX)
         pause = retry_pause(pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
         job = self._settling_job(call, end, result, error, took_ms, pause)
-        job.answer = asyncio.get_running_loop().create_future()
         while True:
+            job.answer = answer = asyncio.get_running_loop().create_future()
             self._queue.put(job)
             try:
-                await job.answer
+                await answer
             except Fenced:
                 return "fenced"
             except StoreError:
-                job.answer = asyncio.get_running_loop().create_future()
                 await asyncio.sleep(self._settings.retry_store_min_s)
                 continue
             except BetimesError as fault:

@@ -21,7 +21,7 @@ import msgspec
 
 from betimes.core.deciders import Command, Decider
 from betimes.core.errors import BetimesError, Invalid, Overloaded
-from betimes.core.instants import Instant, render
+from betimes.core.instants import Instant
 from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -31,7 +31,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
 from betimes.engine.holds import HoldsInForce, HoldWatch, hold_in_force
-from betimes.engine.jobs import WAKE, Answer, Job, Submission
+from betimes.engine.jobs import WAKE, AnswerPart, Job, JointAnswer, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
@@ -41,37 +41,10 @@ from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, RECONSIDER, Hold, SetPolicy, tenant_stream
-from betimes.engine.transactions import DueRequest, SweepPosition, Transactions
+from betimes.engine.tick_result import TickResult
+from betimes.engine.transactions import DueRequest, Result, SweepPosition, Transactions
 
 DEFAULT_SETTINGS = EngineSettings()
-
-
-class TickResult(msgspec.Struct, frozen=True):
-    """The outcome of a pass: what it did, and what it left. `complete` is false when something is still due."""
-
-    now: Instant
-    fired: dict[str, int]
-    effects: dict[str, int]
-    sends: int
-    complete: bool
-    next_due_at: Instant | None
-
-    @property
-    def effect_counts(self) -> dict[str, int]:
-        """The ends of effects by kind; those that are not tried again count as dead."""
-        lost = sum(self.effects.get(end, 0) for end in ("dead", "failed", "abandoned"))
-        return {"done": self.effects.get("done", 0), "retrying": self.effects.get("retrying", 0), "dead": lost}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain JSON values: what the HTTP API sends."""
-        next_due_at = None if self.next_due_at is None else render(self.next_due_at)
-        return {
-            "now": render(self.now),
-            "fired": self.fired,
-            "effects": self.effect_counts,
-            "complete": self.complete,
-            "next_due_at": next_due_at,
-        }
 
 
 class Engine:
@@ -203,9 +176,28 @@ class Engine:
 
     async def submit(self, submission: Submission) -> Recorded:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
+        self._check(submission)
+        return await self._take_in(submission)
+
+    async def submit_many(self, submissions: Sequence[Submission]) -> list[Recorded | BetimesError]:
+        """Decide and commit commands as if each came alone, those of a stream in order; errors stand in their place.
+
+        They are queued and awaited together, which costs a fraction of as many calls of `submit`.
+        """
+        joint = JointAnswer(len(submissions))
+        for place, submission in enumerate(submissions):
+            try:
+                self._check(submission)
+                self._check_room(submission.stream.tenant)
+            except BetimesError as error:
+                joint.fill(place, error)
+            else:
+                self._queue.put(Job(submission, answer=AnswerPart(joint, place)))
+        return await joint.wait()
+
+    def _check(self, submission: Submission) -> None:
         submission.check()
         self.kinds.by_name[submission.stream.kind].check_command(submission.command)
-        return await self._take_in(submission)
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
@@ -214,7 +206,7 @@ class Engine:
 
     def _take_in(self, submission: Submission) -> Awaitable[Recorded]:
         self._check_room(submission.stream.tenant)
-        answer: Answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
         self._queue.put(Job(submission, answer=answer))
         return answer
 
@@ -235,19 +227,24 @@ class Engine:
         `failed` is told of each stream that could not be decided; it stays due. A caller who takes all that is due,
         call by call, gives the same `position` each time, so that what lies behind is not looked at again.
         """
-        self._check_room(tenant)
-
-        def make(stream: StreamId) -> Job:
-            return Job(Submission(stream=stream, command=command(stream), actor=actor))
-
         due = DueRequest(
-            by="due", kinds=kinds, limit=limit, make=make, until_at=until_at, tenant=tenant, position=position
+            by="due",
+            kinds=kinds,
+            limit=limit,
+            make=lambda stream: Job(Submission(stream=stream, command=command(stream), actor=actor)),
+            until_at=until_at,
+            tenant=tenant,
+            position=position,
         )
-        results = await self._queue.take_due(due)
+        results = await self._take_due(due)
         for job, result in results:
             if failed and job.stream and isinstance(result, BetimesError):
                 failed(job.stream, result)
         return [result for _, result in results if isinstance(result, Recorded)]
+
+    async def _take_due(self, due: DueRequest) -> Sequence[tuple[Job, Result]]:
+        self._check_room(due.tenant)
+        return await self._queue.take_due(due)
 
     def _check_open(self) -> None:
         if not self.is_open and not (self._draining and is_carrying_out.get()):
@@ -262,20 +259,19 @@ class Engine:
 
     async def policy_of(self, tenant: str) -> Policy:
         """Return the policy in force for a tenant now, for dry runs and lists; a decision reads its own."""
-        own = tenant_stream(tenant)
-        rows = await self.store.load([DEPLOYMENT, own])
-        states = [
-            self.kinds.of(stream).state(stream, row.schema, row.state) if (row := rows.get(stream)) else None
-            for stream in (DEPLOYMENT, own)
-        ]
-        return self._policies.effective(tenant, *states)
+        return self._policies.effective(tenant, *await self._load_states(DEPLOYMENT, tenant_stream(tenant)))
 
     async def hold_of(self, tenant: str) -> Hold | None:
         """Return the hold in force for a tenant now."""
-        own = tenant_stream(tenant)
-        row = (await self.store.load([own])).get(own)
-        state = row and self.kinds.of(own).state(own, row.schema, row.state)
+        [state] = await self._load_states(tenant_stream(tenant))
         return hold_in_force(state, await self.store.now())
+
+    async def _load_states(self, *streams: StreamId) -> list[Any]:
+        rows = await self.store.load(list(streams))
+        return [
+            self.kinds.of(stream).state(stream, row.schema, row.state) if (row := rows.get(stream)) else None
+            for stream in streams
+        ]
 
     @property
     def holds(self) -> HoldsInForce:

@@ -9,7 +9,7 @@ import msgspec
 
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Command, Wake
-from betimes.core.errors import BetimesError, Invalid, MalformedRow, MissingScope
+from betimes.core.errors import BetimesError, Fault, Invalid, MalformedRow, MissingScope
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
@@ -74,7 +74,60 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.request or fingerprint((self.stream, self.command))
 
 
-Answer: TypeAlias = "asyncio.Future[Recorded]"
+Outcome: TypeAlias = Recorded | BaseException
+
+
+class JointAnswer:
+    """The answers of jobs that were submitted together, awaited as one future instead of one each."""
+
+    __slots__ = ("_left", "_outcomes", "_whole")
+
+    def __init__(self, count: int) -> None:
+        self._outcomes: list[Outcome | None] = [None] * count
+        self._left = count
+        self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fill(self, place: int, outcome: Outcome) -> None:
+        self._outcomes[place] = outcome
+        self._left -= 1
+        if not self._left and not self._whole.done():  # whoever waited may have gone
+            self._whole.set_result(None)
+
+    def is_filled(self, place: int) -> bool:
+        return self._outcomes[place] is not None
+
+    async def wait(self) -> list[Recorded | BetimesError]:
+        """Return what became of each, in its place, once all are done; raise what is no answer to a command."""
+        if self._left:
+            await self._whole
+        answers: list[Recorded | BetimesError] = []
+        for outcome in self._outcomes:
+            if not isinstance(outcome, Recorded | BetimesError):
+                raise outcome or Fault("a command was left without an answer")
+            answers.append(outcome)
+        return answers
+
+
+class AnswerPart:
+    """One place of a joint answer, for the job it is of."""
+
+    __slots__ = ("_joint", "_place")
+
+    def __init__(self, joint: JointAnswer, place: int) -> None:
+        self._joint = joint
+        self._place = place
+
+    def done(self) -> bool:
+        return self._joint.is_filled(self._place)
+
+    def set_result(self, recorded: Recorded) -> None:
+        self._joint.fill(self._place, recorded)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._joint.fill(self._place, error)
+
+
+Answer: TypeAlias = "asyncio.Future[Recorded] | AnswerPart"
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -211,7 +264,7 @@ class Job:
             return f"the end of effect {self.cause}"
         return f"{type(self.submission.command).__name__} for {self.stream}"
 
-    def end(self, outcome: Recorded | BaseException) -> None:
+    def end(self, outcome: Outcome) -> None:
         """Tell whoever waits for it what became of it."""
         if not self.answer or self.answer.done():
             return

@@ -13,7 +13,6 @@ next command like any other.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from betimes.core.errors import Refused, StoreError
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.jobs import Job, Submission
+from betimes.engine.jobs import AnswerPart, Job, JointAnswer, Submission
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
@@ -62,23 +61,15 @@ class PolicyChangePass:
 
     async def _tell(self, rows: list[StreamRow], call: EffectCall) -> int:
         """Let these streams reconsider; how many wrote something."""
-        loop = asyncio.get_running_loop()
-        jobs = [
-            Job(
-                Submission(stream=row.stream, command=_RECONSIDER, actor=ACTOR),
-                cause=call.id.handle,
-                answer=loop.create_future(),
-            )
-            for row in rows
-        ]
-        for job in jobs:
-            self._queue.put(job)
-        results = await asyncio.gather(*(job.answer for job in jobs if job.answer), return_exceptions=True)
+        joint = JointAnswer(len(rows))
+        for place, row in enumerate(rows):
+            asked = Submission(stream=row.stream, command=_RECONSIDER, actor=ACTOR)
+            self._queue.put(Job(asked, cause=call.id.handle, answer=AnswerPart(joint, place)))
         moved = 0
-        for row, result in zip(rows, results, strict=True):
+        for row, result in zip(rows, await joint.wait(), strict=True):
             if isinstance(result, Recorded):
                 moved += result.version > row.version
-            elif isinstance(result, StoreError) or not isinstance(result, Exception):
+            elif isinstance(result, StoreError):
                 raise result
             elif not isinstance(result, Refused):  # deleted since it was listed
                 self._report(Report("reconsider_failed", str(row.stream), result))

@@ -52,10 +52,12 @@ class SendRecovery:
         answers: list[asyncio.Future[Recorded]] = []
         for send in waiting:
             if job := self._queue.send_job(send.id, send.to, send.command):
-                job.answer = loop.create_future()  # before it is queued: a queue that has stopped answers at once
+                job.answer = answer = loop.create_future()  # before it is queued: a stopped queue answers at once
                 under_way = self._queue.put_send(send.id, job)
-                under_way.answer = under_way.answer or job.answer
-                answers.append(under_way.answer)
+                if isinstance(under_way.answer, asyncio.Future):
+                    answer = under_way.answer
+                under_way.answer = answer
+                answers.append(answer)
         results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
         return sum(isinstance(result, Recorded) for result in results)
 

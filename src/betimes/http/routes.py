@@ -18,7 +18,8 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Body
 from betimes.domain.service import Caller, Service
-from betimes.engine.engine import Engine, TickResult
+from betimes.engine.engine import Engine
+from betimes.engine.tick_result import TickResult
 from betimes.http.commit_counters import CommitCounters
 from betimes.http.problems import HttpProblem
 from betimes.tenancy import Tenancy

@@ -11,7 +11,7 @@ from betimes.catalogue import readable_areas
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, seconds
-from betimes.engine.engine import TickResult
+from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, Route, demand_deployment
 from betimes.ledger.service import ExplanationView, Ledger, LedgerFilters, SegmentPage
