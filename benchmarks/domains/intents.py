@@ -20,6 +20,7 @@ from typing import Any
 import asyncpg
 
 from benchmarks.places import PLACES, TENANT, Place
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
@@ -73,7 +74,8 @@ def engine_on(place: Place) -> Engine:
 async def ours(engine: Engine, workers: int, total: int, bulk: int) -> float:
     """Make so many due intents, then time how they are claimed and fired."""
     prefix = f"r{next(_names)}"
-    await asyncio.gather(*(_made(engine, f"{prefix}-{n}", f"{prefix}-u{n // PER_USER}") for n in range(total)))
+    made = await engine.submit_many([_definition(f"{prefix}-{n}", f"{prefix}-u{n // PER_USER}") for n in range(total)])
+    assert all(isinstance(one, Recorded) for one in made)
     begun_s = time.perf_counter()
     fired = await asyncio.gather(*(_worker(engine, f"{prefix}-w{n}", bulk) for n in range(workers)))
     elapsed_s = time.perf_counter() - begun_s
@@ -81,7 +83,7 @@ async def ours(engine: Engine, workers: int, total: int, bulk: int) -> float:
     return total / elapsed_s
 
 
-async def _made(engine: Engine, intent_id: str, user_id: str) -> None:
+def _definition(intent_id: str, user_id: str) -> Submission:
     body = {
         "user_id": user_id,
         "trigger_type": "price",
@@ -89,23 +91,22 @@ async def _made(engine: Engine, intent_id: str, user_id: str) -> None:
         "action_type": "notify",
         "action_context": "Tell me when NVDA falls under 130.",
     }
-    await engine.submit(Submission(stream=StreamId(TENANT, "intent", intent_id), command=DefineIntent(body)))
+    return Submission(stream=StreamId(TENANT, "intent", intent_id), command=DefineIntent(body))
 
 
 async def _worker(engine: Engine, name: str, bulk: int) -> int:
     command, fired = ClaimIntent(name, among_many=True), 0
     while True:
-        taken = await engine.submit_due(("intent",), lambda stream: command, bulk)
+        taken = await engine.submit_due(("intent",), lambda stream: command, bulk, tenant=TENANT)
         claims = [entry for entry in taken if isinstance(entry.reply, Claimed)]
         if not claims:
             return fired
-        await asyncio.gather(*(_fire(engine, entry.stream, entry.reply.claim_token) for entry in claims))
-        fired += len(claims)
+        reports = await engine.submit_many([_report(entry.stream, entry.reply.claim_token) for entry in claims])
+        fired += sum(isinstance(report, Recorded) for report in reports)
 
 
-async def _fire(engine: Engine, stream: StreamId, token: int) -> None:
-    command = FireIntent(status="condition_not_met", claim_token=token)
-    await engine.submit(Submission(stream=stream, command=command))
+def _report(stream: StreamId, token: int) -> Submission:
+    return Submission(stream=stream, command=FireIntent(status="condition_not_met", claim_token=token))
 
 
 # -- the queues

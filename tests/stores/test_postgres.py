@@ -12,8 +12,12 @@ from msgspec.structs import replace
 
 from betimes.core.errors import Conflict, Invalid, MissingExtra, Unavailable
 from betimes.core.instants import HOUR, MINUTE
+from betimes.core.streams import StreamId
 from betimes.engine.store import NO_ROW, NOT_CACHED, LockRequest, StreamQuery
 from betimes.stores.postgres import PostgresStore
+from betimes.stores.postgres.rows import Record
+from betimes.stores.postgres.session import Session
+from betimes.stores.postgres.statements import Prepared
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, B, C, call, causing, keyed, locking, moved, settled, stream
 from betimes.testing.conformance.samples import waiting as waiting_for
@@ -153,6 +157,32 @@ async def test_a_cached_version_is_known_without_sending_the_state() -> None:
             assert tx.rows == {}
         async with two.begin(LockRequest(locks={A: NOT_CACHED, B: 4}, reads={C: 4})) as tx:
             assert {of: row.version for of, row in tx.rows.items()} == {A: 1, B: 0, C: 0}
+
+
+async def test_what_the_last_pick_looked_at_is_read_along_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    rows = Session.rows
+
+    async def noting(session: Session, statement: Prepared, timeout_s: float | None = None) -> list[Record]:
+        statements.append(statement[0])
+        return await rows(session, statement, timeout_s)
+
+    async with two_stores() as (one, two):
+        monkeypatch.setattr(Session, "rows", noting)
+
+        async def look(*cached: tuple[StreamId, int]) -> tuple[dict[StreamId, int], set[StreamId], int]:
+            statements.clear()
+            async with one.begin_due("alarm", ["thing"], 3) as tx:
+                assert tx.rows == {}, "what is only looked at was not picked"
+                await tx.extend(LockRequest(reads=dict(cached)))
+                return {of: row.version for of, row in tx.rows.items()}, tx.unchanged, len(statements)
+
+        assert await look((B, 0), (C, 0)) == ({}, {B, C}, 2)
+        assert await look((B, 0), (C, 0)) == ({}, {B, C}, 1)
+        await commit(two, moved(B, 1, await two.now()))
+        assert await look((B, 0), (C, 0)) == ({B: 1}, {C}, 1)
+        assert await look((B, 1), (C, 0)) == ({}, {B, C}, 2), "another version is asked for anew"
+        assert await look((A, 7), (B, 1)) == ({A: 0}, {B}, 2), "and so is another stream"
 
 
 async def test_an_expired_key_is_forgotten_whenever_it_expires() -> None:

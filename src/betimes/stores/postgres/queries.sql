@@ -21,8 +21,12 @@ FROM answer WHERE same AND part = 'skip';
 -- begin_turn: the same for one command on one stream
 SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key, :reads, :now);
 
--- begin_due: lock streams that are due
-SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :from_at, :until_at, :limit, :now);
+-- begin_due: lock streams that are due, then read those of `reads` that moved since they were cached, by their places
+-- (an Append runs its parts in order, and a volatile function sees what was committed before it began)
+SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :from_at, :until_at, :limit, :now)
+UNION ALL
+SELECT place, NULL, NULL, NULL, version, schema, state, at, alarm_at, digest
+FROM betimes.begin_batch('{}', '{}', :reads, '{}', '{}', :now) WHERE part = 'read' AND schema IS NOT NULL;
 
 -- commit_batch: write everything a batch leads to
 SELECT betimes.commit_batch(

@@ -55,6 +55,7 @@ from betimes.engine.store import (
 )
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refusal_of
+from betimes.stores.postgres.due_transaction import DueTx, LastReads
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
 from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.read_model import PostgresReadModel
@@ -92,6 +93,7 @@ class PostgresStore(PostgresReadModel):
         self._held: list[str] | None = None
         self._schema = checked_schema(schema)
         self._time = EstimatedClock()
+        self._last_reads = LastReads()
         self._sessions = Sessions(
             SessionSettings(
                 dsn, durability, pool_min, pool_max, behind_pooler, lock_timeout_s, idle_timeout_s, connect_timeout_s
@@ -163,18 +165,18 @@ class PostgresStore(PostgresReadModel):
         until_at: Instant | None = None,
         tenant: str | None = None,
         shares: Mapping[str, int] | None = None,
-    ) -> Transaction[PostgresTx]:
-        tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
-        asked = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
+    ) -> Transaction[DueTx]:
+        tx = DueTx(self._statement, self._script, self._clock, self._time.hear, self._last_reads)
+        asked: dict[str, Any] = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
         if self._held:
             among = {tenant: limit} if tenant is not None else shares
             some = {"tenants": None, "shares": None} if among is None else _in_shares(among)
-            due = self._statement("begin_unheld", **asked, **some, held=self._held, from_at=after and after.at)
+            due = tx.asks_due("begin_unheld", asked | some | {"held": self._held, "from_at": after and after.at})
         elif shares is None:
-            due = self._statement("begin_due", **asked, from_at=after and after.at, tenant=tenant)
+            due = tx.asks_due("begin_due", asked | {"from_at": after and after.at, "tenant": tenant})
         else:
-            due = self._statement("begin_due_in_shares", **asked, **_in_shares(shares))
-        return self._sessions.transaction(due, tx.start_due)
+            due = tx.asks_due("begin_due_in_shares", asked | _in_shares(shares))
+        return self._sessions.transaction(due, tx.start)
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
         statement = self._statement(

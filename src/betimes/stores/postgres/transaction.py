@@ -78,17 +78,6 @@ class PostgresTx:
     async def extend(self, ask: LockRequest) -> None:
         self._take_in(await self._session.rows(self.asks(ask, waiting=False)))
 
-    def start_due(self, session: Session, answer: list[Record]) -> Self:
-        """Go on with streams that are due instead of ones that are named."""
-        self._session = session
-        first, *records = answer
-        self.now = self._clock() if self._clock else first["now"]
-        if not self._clock:
-            self._hear(self.now)
-        for _, tenant, kind, id, *columns in records:
-            self.rows[StreamId(tenant, kind, id)] = Row(*columns)
-        return self
-
     def asks(self, ask: LockRequest, *, waiting: bool = True) -> Prepared:
         """The statement that asks; its answer speaks of places in the order that is kept here."""
         if waiting and len(ask.locks) == 1 and len(ask.keys) <= 1 and not ask.waits and not ask.sends:
