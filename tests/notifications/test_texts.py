@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+import re
+from base64 import urlsafe_b64encode
+from hashlib import blake2b, sha256
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.notifications.fingerprints import distance, exact_hash, fingerprint, mask_numbers, normalise_text
 
+TEXTS = st.text(st.characters(max_codepoint=127)) | st.text(st.sampled_from("aé#_1 ,-\n\x1f中ß\u0301"))
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=4, max_size=300)
 
 
@@ -23,6 +26,20 @@ def bit_by_bit(words: list[str], width: int) -> int:
 @given(WORDS, st.integers(1, 4))
 def test_lanes_count_as_bits_would(words: list[str], width: int) -> None:
     assert fingerprint(" ".join(words), 2, width) == bit_by_bit(words, width)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, st.integers(1, 4))
+def test_words_are_runs_of_word_characters_and_every_mask(text: str, width: int) -> None:
+    words = re.findall(r"\w+|#", text)
+    expected = bit_by_bit(words, width) if len(words) >= max(2, width) else None
+    assert fingerprint(text, 2, width) == expected
+
+
+@given(TEXTS)
+def test_an_exact_hash_is_the_beginning_of_a_sha_256(text: str) -> None:
+    whole = urlsafe_b64encode(sha256(f"{len(text)} 1 {text} é".encode()).digest()).decode()
+    assert exact_hash(text, "é") == whole[:22]
 
 
 def test_fewer_words_than_asked_for_have_no_fingerprint() -> None:
