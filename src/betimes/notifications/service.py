@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.checks import Examined, readable
+from betimes.core.checks import Examined, Rule, readable
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Command, Decision, View, Wake
 from betimes.core.errors import BetimesError, Invalid, NotFound
@@ -23,6 +22,7 @@ from betimes.domain.requests import examine_request, in_slices, require_list
 from betimes.domain.service import Caller
 from betimes.domain.verdict_views import trace_of
 from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery
 from betimes.notifications.decide import INBOX, command_problems, item_of, name_problems
 from betimes.notifications.evaluation import may_be_scored
@@ -31,7 +31,14 @@ from betimes.notifications.inboxes import Inboxes
 from betimes.notifications.incidents import shared_incident
 from betimes.notifications.interventions import CancelNotification, ReleaseNotification
 from betimes.notifications.message_texts import note_of
-from betimes.notifications.model import NOTIFICATIONS, InboxState, NotificationReply, Notify, incident_stream
+from betimes.notifications.model import (
+    NOTIFICATIONS,
+    InboxState,
+    NotificationReply,
+    Notify,
+    inbox_stream,
+    incident_stream,
+)
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.sentences import sentence
@@ -84,7 +91,8 @@ class Notifications(Inboxes):
         """Decide and deliver one; a repeat of its event id is answered from the record."""
         asked = await self._check_request(request, NotificationRequest)
         [command] = await self._commands_with_scores([asked])
-        return self._verdict_view(await self._submit_notification(asked, command), asked.event_id, trace=trace)
+        self.last = await self.engine.submit(self._submission(asked, command))
+        return self._verdict_view(self.last, asked.event_id, trace=trace)
 
     async def send_many(
         self,
@@ -94,48 +102,48 @@ class Notifications(Inboxes):
     ) -> list[NotificationVerdict | BetimesError]:
         """Send each as if it came alone, those to one person in their order; an error stands where a verdict would."""
         _check_size("items", requests, BATCH_MAX)
-        checked = [await self._check_or_error(request) async for request in in_slices(requests)]
+        checked = await self._check_requests(requests, NotificationRequest)
         valid = [request for request in checked if isinstance(request, NotificationRequest)]
         commands = await self._commands_with_scores(valid)
-        sending = map(self._submit_notification, valid, commands)
-        sent = iter(await asyncio.gather(*sending, return_exceptions=True))
+        sent = iter(await self.engine.submit_many(list(map(self._submission, valid, commands))))
         return [
             one if isinstance(one, BetimesError) else self._view_or_error(next(sent), one, trace)
             async for one in in_slices(checked)
         ]
 
     def _view_or_error(
-        self, answer: Recorded | BaseException, request: NotificationRequest, trace: bool
+        self, answer: Recorded | BetimesError, request: NotificationRequest, trace: bool
     ) -> NotificationVerdict | BetimesError:
-        if isinstance(answer, Recorded):
-            return self._verdict_view(answer, request.event_id, trace=trace)
         if isinstance(answer, BetimesError):
             return answer
-        raise answer
-
-    async def _check_or_error(self, request: Any) -> NotificationRequest | BetimesError:
-        try:
-            return await self._check_request(request, NotificationRequest)
-        except BetimesError as error:
-            return error
+        return self._verdict_view(answer, request.event_id, trace=trace)
 
     async def _check_request(self, request: Any, kind: type[Request]) -> Request:
-        """Return the request; raise `Invalid` with everything that is wrong with it, by types and by policy."""
-        found: Examined[Request] = examine_request(request, kind)
-        found.judge(notification_rules(self.caller.tenant))
-        if found.found.total:
-            policy = (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
-            found.judge(
-                (
-                    lambda one: name_problems(one.event_type, (), policy),
-                    lambda one: name_problems(None, (name for _, name in readable(one.channels)), policy),
-                )
-            )
-        return found.whole()
+        """Return the request; raise `Invalid` with everything that is wrong with it."""
+        [checked] = await self._check_requests([request], kind)
+        if isinstance(checked, BetimesError):
+            raise checked
+        return checked
 
-    async def _submit_notification(self, request: NotificationRequest, command: Notify) -> Recorded:
-        return await self.submit(
-            self._inbox(request.user_id),
+    async def _check_requests(self, requests: Sequence[Any], kind: type[Request]) -> list[Request | BetimesError]:
+        """Return each request, or the error that names everything wrong with it, by types and by policy."""
+        checked: list[Request | BetimesError] = []
+        rules, policy = notification_rules(self.caller.tenant), None
+        async for request in in_slices(requests):
+            try:
+                found: Examined[Request] = examine_request(request, kind)
+                found.judge(rules)
+                if found.found.total:
+                    policy = policy or (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
+                    found.judge(_name_rules(policy))
+                checked.append(found.whole())
+            except BetimesError as error:
+                checked.append(error)
+        return checked
+
+    def _submission(self, request: NotificationRequest, command: Notify) -> Submission:
+        return self.submission(
+            inbox_stream(self.caller.tenant, request.user_id),
             command,
             key=request.event_id,
             collection=NOTIFICATIONS,
@@ -304,6 +312,14 @@ def _wants_score(command: Notify, view: View[InboxState], policy: NotificationsP
 
 def _with_score(command: Notify, said: GivenScore | None) -> Notify:
     return replace(command, ai_score=said.ten_thousandths, ai_source=said.source) if said else command
+
+
+def _name_rules(policy: NotificationsPolicy) -> tuple[Rule[Any], ...]:
+    """Return the rules by which a request names only what the policy has."""
+    return (
+        lambda one: name_problems(one.event_type, (), policy),
+        lambda one: name_problems(None, (name for _, name in readable(one.channels)), policy),
+    )
 
 
 def _check_size(name: str, items: Sequence[Any], most: int) -> None:

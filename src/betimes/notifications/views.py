@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache, partial
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -67,25 +68,26 @@ class ClassifyRequest(_NotificationRequest, frozen=True, kw_only=True):
     at: Moment | None = None
 
 
+@lru_cache(maxsize=1 << 10)
 def notification_rules(tenant: str) -> tuple[Rule[Any], ...]:
     """Return the rules of a notification that its types cannot express."""
-
-    def name_own_tenant(request: _NotificationRequest) -> Iterator[Problem]:
-        if request.tenant_id not in (None, tenant):
-            yield "tenant_id", "not your tenant"
-
-    return (_name_channels_once, _keep_metadata_small, name_own_tenant)
+    return (_name_channels_once, _keep_metadata_small, partial(_name_own_tenant, tenant))
 
 
-def _name_channels_once(request: _NotificationRequest) -> Iterator[Problem]:
+def _name_channels_once(request: _NotificationRequest) -> Sequence[Problem]:
+    if len(set(request.channels)) == len(request.channels):
+        return ()
     names = [name for _, name in readable(request.channels)]
-    if len(set(names)) < len(names):
-        yield "channels", "each channel once"
+    return [("channels", "each channel once")] if len(set(names)) < len(names) else ()
 
 
-def _keep_metadata_small(request: _NotificationRequest) -> Iterator[Problem]:
-    if request.metadata and len(msgspec.json.encode(request.metadata)) > METADATA_BYTES_MAX:
-        yield "metadata", f"at most {METADATA_BYTES_MAX:,} bytes"
+def _keep_metadata_small(request: _NotificationRequest) -> Sequence[Problem]:
+    is_small = not request.metadata or len(msgspec.json.encode(request.metadata)) <= METADATA_BYTES_MAX
+    return () if is_small else [("metadata", f"at most {METADATA_BYTES_MAX:,} bytes")]
+
+
+def _name_own_tenant(tenant: str, request: _NotificationRequest) -> Sequence[Problem]:
+    return () if request.tenant_id in (None, tenant) else [("tenant_id", "not your tenant")]
 
 
 # -- verdicts
