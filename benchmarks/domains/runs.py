@@ -6,17 +6,19 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import apsw
 import asyncpg
 
-from benchmarks.measuring import STRIDE, Measured, middle, paired_ratio, submitting
+from benchmarks.measuring import STRIDE, Measured, measured, middle, paired_ratio, submitting
 from benchmarks.places import PLACES, TENANT, Place
+from betimes.core.errors import BetimesError
 from betimes.domain.hooks import Hooks
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
@@ -27,6 +29,8 @@ from betimes.runs.views import TriggerRequest
 
 ACCOUNTS = 10_000
 SUBMITTERS = 64
+BATCHERS, BATCH = 2, 256
+"""Callers of ours, each with batch after batch, and the triggers of a batch."""
 ROUNDS = 3
 LIMITS = {
     "debounce_seconds": 60,
@@ -38,6 +42,7 @@ POLICY = {"runs": {"registry": {"SIGNAL_ARRIVED": LIMITS}, "tenant_daily_run_bud
 _names = count(1)
 
 Submit = Callable[[str, str], Awaitable[None]]
+SubmitMany = Callable[[Sequence[tuple[str, str]]], Awaitable[None]]
 
 
 def triggers(prefix: str) -> Iterator[tuple[str, str]]:
@@ -46,17 +51,38 @@ def triggers(prefix: str) -> Iterator[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def by_betimes(place: Place) -> AsyncIterator[Submit]:
+async def by_betimes(place: Place) -> AsyncIterator[SubmitMany]:
     sections = {"runs": RunsPolicy, "hooks": Hooks}
     name = f"bench-runs{next(_names)}"
     async with Engine(place.store(), DECIDERS, name=name, sections=sections, policy=POLICY) as engine:  # type: ignore[arg-type]
         runs = Runs(engine, Caller(TENANT))
 
-        async def submit(account: str, key: str) -> None:
-            request = TriggerRequest(account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=key)
-            await runs.trigger(request, trace=False)
+        async def submit_many(asked: Sequence[tuple[str, str]]) -> None:
+            requests = [
+                TriggerRequest(account_id=account, trigger_type="SIGNAL_ARRIVED", idempotency_key=key)
+                for account, key in asked
+            ]
+            for answer in await runs.trigger_many(requests):
+                if isinstance(answer, BetimesError):
+                    raise answer
 
-        yield submit
+        yield submit_many
+
+
+async def in_batches(submit_many: SubmitMany, source: Iterator[tuple[str, str]], total: int) -> Measured:
+    """So many triggers by a few callers; the latency is that of a batch."""
+    waits: list[float] = []
+
+    async def batcher() -> None:
+        for _ in range(max(1, total // (BATCHERS * BATCH))):
+            asked = list(islice(source, BATCH))
+            started = time.perf_counter()
+            await submit_many(asked)
+            waits.append(time.perf_counter() - started)
+
+    started = time.perf_counter()
+    await asyncio.gather(*(batcher() for _ in range(BATCHERS)))
+    return measured(len(waits) * BATCH, time.perf_counter() - started, waits)
 
 
 class ByHand:
@@ -138,15 +164,15 @@ async def by_dbos(place: Place, total: int) -> float:
 
 async def verdicts(kind: str, scale: float) -> list[dict[str, Any]]:
     """Full verdicts with a durable reason: betimes, `limits` plus one insert, and a debounce in DBOS."""
-    total = int(9_600 * scale) // SUBMITTERS * SUBMITTERS
-    async with PLACES[kind]() as place, by_betimes(place) as ours_submit, by_hand(place) as theirs_submit:
+    total = max(1, int(9_600 * scale) // SUBMITTERS) * SUBMITTERS
+    async with PLACES[kind]() as place, by_betimes(place) as submit_many, by_hand(place) as submit:
         ours, theirs, elsewhere = [], [], []
         sources = triggers("ours"), triggers("theirs")
-        await submitting(ours_submit, sources[0], SUBMITTERS, SUBMITTERS * 10)
-        await submitting(theirs_submit, sources[1], SUBMITTERS, SUBMITTERS * 10)
+        await in_batches(submit_many, sources[0], BATCH * 4)
+        await submitting(submit, sources[1], SUBMITTERS, SUBMITTERS * 10)
         for _ in range(ROUNDS):
-            ours.append(await submitting(ours_submit, sources[0], SUBMITTERS, total))
-            theirs.append(await submitting(theirs_submit, sources[1], SUBMITTERS, total // 4))
+            ours.append(await in_batches(submit_many, sources[0], total))
+            theirs.append(await submitting(submit, sources[1], SUBMITTERS, max(SUBMITTERS, total // 4)))
             elsewhere.append(await by_dbos(place, int(800 * scale)))
     return [_row(kind, ours, theirs, elsewhere)]
 

@@ -31,7 +31,6 @@ from betimes.admin.service import NewKey
 from betimes.app.betimes import Betimes
 from betimes.core.errors import BetimesError
 from betimes.domain.service import Caller
-from betimes.runs.views import TriggerRequest
 from betimes.tenancy import Tenancy
 
 Body = dict[str, Any]
@@ -152,8 +151,9 @@ async def notified(services: Tenancy, items: list[Body]) -> None:
 
 
 async def triggered(services: Tenancy, items: list[Body]) -> None:
-    requests, trace = [msgspec.convert(item, TriggerRequest) for item in items], len(items) == 1
-    await asyncio.gather(*(services.runs.trigger(request, trace=trace) for request in requests))
+    for answer in await services.runs.trigger_many(items, trace=len(items) == 1):
+        if isinstance(answer, BetimesError):
+            raise answer
 
 
 async def inside(

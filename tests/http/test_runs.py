@@ -106,6 +106,22 @@ async def test_a_batch_answers_each_item_in_order() -> None:
         assert batch.json["items"][1]["problem"]["errors"][0]["path"].startswith("items[1].")
 
 
+async def test_each_item_of_a_batch_is_part_of_what_it_says_itself_or_else_of_what_the_request_says() -> None:
+    async with site() as s:
+        envelope = {
+            "detail-type": "RUN_DECISION",
+            "detail": {**TRIGGER, "idempotency_key": "k3"},
+            "correlation_id": "c-3",
+        }
+        items = [{**TRIGGER, "correlation_id": "c-1"}, {**TRIGGER, "idempotency_key": "k2"}, envelope]
+        batch = await s.client("POST", "/v1/triggers", {"items": items}, x_correlation_id="c-0")
+        assert [item["status"] for item in batch.json["items"]] == [200, 200, 200]
+        for number, key in (("c-1", "sig-1"), ("c-0", "k2"), ("c-3", "k3")):
+            listed = (await s.client("GET", f"/v1/ledger?correlation_id={number}&kind=account")).json["items"]
+            assert [one["key"] for one in listed] == [key]
+            assert (await s.client("GET", f"/v1/triggers/{key}")).json["correlation_id"] == number
+
+
 async def test_a_worker_claims_and_completes() -> None:
     async with site() as s:
         await s.client("POST", "/v1/triggers", TRIGGER)

@@ -211,6 +211,11 @@ def _is_plain_json(value: Any, depth: int) -> bool:
         return False
 
 
+# Tuples, because a union is made anew for each value, which takes longer than to look at it.
+_NUMBERS = (int, float, Decimal)
+_CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct, Mapping)
+
+
 def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
     if value is None or value is True or value is False or value is msgspec.UNSET:
         return []
@@ -218,13 +223,13 @@ def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
         return []
     if isinstance(value, str):
         problem = text_problem(value, free=free)
-    elif isinstance(value, int | float | Decimal):
+    elif isinstance(value, _NUMBERS):
         problem = _number_problem(value, free)
     elif isinstance(value, datetime):
         problem = instant_problem(value)
     elif isinstance(value, msgspec.Struct) and is_within_bounds(value, depth):
         return []
-    elif isinstance(value, Mapping | list | tuple | set | frozenset | msgspec.Struct):
+    elif isinstance(value, _CONTAINERS):
         return _scan_parts(value, free, depth)
     else:
         problem = _json_problem(value)

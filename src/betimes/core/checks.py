@@ -133,8 +133,10 @@ def broken_rules(subject: T, rules: Iterable[Callable[[T], Iterable[Found]]]) ->
 def obey(*rules: Callable[[], object]) -> None:
     """Ask every rule of a `__post_init__`; one that reads a part that is wrong ends there and hides no other."""
     for rule in rules:
-        with suppress(Unreadable):
+        try:  # not `suppress`, which costs as much as a rule: every request comes by here
             rule()
+        except Unreadable:
+            continue
 
 
 def require_whole(subject: T) -> T:

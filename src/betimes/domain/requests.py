@@ -63,6 +63,13 @@ def require_list(items: Any, name: str) -> Sequence[Any]:
     raise Invalid(f"{name}: {told}", ((name, told),))
 
 
+def require_batch(items: Any, name: str, most: int) -> None:
+    """Raise `Invalid` unless the items are a list of one to so many."""
+    count = len(require_list(items, name))
+    if not 1 <= count <= most:
+        raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
+
+
 def json_of(request: Any) -> Any:
     """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
     try:

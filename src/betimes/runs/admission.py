@@ -24,7 +24,7 @@ from betimes.runs.model import (
     WaitingTrigger,
     WouldRun,
 )
-from betimes.runs.policy import RunsPolicy, counts_for_tenant, shares_quota
+from betimes.runs.policy import RunsPolicy
 from betimes.runs.rules import ADMISSION, DecisionCostGateInput, slot_needed, would_pass_at
 from betimes.runs.run_effects import (
     decision_hooks,
@@ -42,7 +42,8 @@ def judge_trigger(request: AdmissionRequest) -> Decision:
     """Judge a trigger against the state before it, and do what the verdict says."""
     case = gate_input(request)
     verdict = ADMISSION.judge(case)
-    verdict = replace(verdict, would_pass_at=would_pass_at(case, verdict))
+    if (passes_at := would_pass_at(case, verdict)) is not None:
+        verdict = replace(verdict, would_pass_at=passes_at)
     if verdict.answer == "LATER" and (request.stage == "deferred" or _is_full(request)):
         verdict = exhaust_retry(verdict)
     if request.shadow:
@@ -138,10 +139,11 @@ def _promise_slot(request: AdmissionRequest, waiting: WaitingTrigger) -> tuple[Q
 
 def skip_run(request: AdmissionRequest, verdict: Verdict) -> Decision:
     """Start nothing, and tell the schedule or sensor that asked for the run."""
-    trigger, run, before = request.trigger, request.run, request.run_before
+    trigger, before = request.trigger, request.run_before
     reason, effects = verdict.reasons[0], request_hooks(request)
     also = _quota_events(request)
     if trigger.asked and (before is None or before.status == "asked"):
+        run = request.run
         also[run] = (RunRefused(reason, request.now),)
         effects += end_notice(run, before, "skipped", reason)
     event = RunSkipped(trigger.key, trigger.trigger_type, reason, request.now, request.retry_key)
@@ -176,8 +178,8 @@ def _quota_events(
     events: list[Event] = []
     if trigger.slot_at is not None:
         events.append(SlotReturned(trigger.trigger_type, trigger.slot_at, now))
-    if charged and shares_quota(runs):
-        capped = counts_for_tenant(runs, request.entry)
+    if charged and runs.shares_quota:
+        capped = runs.counts_for_tenant(request.entry)
         events.append(SlotTaken(trigger.trigger_type, now, capped, request.kept_slot_at))
     events += promised
     return {quota_stream(request.stream.tenant): tuple(events)} if events else {}

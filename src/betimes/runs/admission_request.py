@@ -31,13 +31,17 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     stage: Stage
     account: AccountState
     quota: QuotaState
-    run: StreamId
     run_before: RunState | None
     """The run, if it was asked for, or was once admitted under the same key."""
     entry: Entry
     limits: RunLimits
     policy: Policy
     now: Instant
+
+    @property
+    def run(self) -> StreamId:
+        """The run it leads to, now or later."""
+        return run_stream(self.stream.tenant, run_id_of(self.stream.tenant, self.trigger.key))
 
     @property
     def shadow(self) -> bool:
@@ -64,10 +68,9 @@ def request_of(
     tenant = view.stream.tenant
     quota: QuotaState = view.others.get(quota_stream(tenant)) or QuotaState()
     limits = limits_of(policy[RunsPolicy], entry, trigger.tenant_tier)
-    run = run_stream(tenant, run_id_of(tenant, trigger.key))
-    before = view.others.get(run)
+    before = view.others.get(run_stream(tenant, run_id_of(tenant, trigger.key))) if view.others else None
     account = view.state or AccountState()
-    return AdmissionRequest(view.stream, trigger, stage, account, quota, run, before, entry, limits, policy, now)
+    return AdmissionRequest(view.stream, trigger, stage, account, quota, before, entry, limits, policy, now)
 
 
 def gate_input(request: AdmissionRequest) -> DecisionCostGateInput:
@@ -111,6 +114,8 @@ def _promised_to_others(request: AdmissionRequest) -> Window:
 def _budget(request: AdmissionRequest) -> tuple[int | None, bool]:
     """Return the smallest of the budgets that are left, and whether a new day brings more."""
     limits, now, given = request.limits, request.now, request.trigger.budget_remaining
+    if given is None and limits.account_budget is None and limits.tenant_budget is None:
+        return None, True
     left = [] if given is None else [given]
     if limits.account_budget is not None:
         left.append(limits.account_budget - request.account.allowed_today.on(now))

@@ -43,7 +43,7 @@ from betimes.runs.model import (
     WaitingTrigger,
     run_stream,
 )
-from betimes.runs.policy import Entry, RunsPolicy, shares_quota
+from betimes.runs.policy import Entry, RunsPolicy
 from betimes.runs.reasons import REASONS
 from betimes.runs.rules import ADMISSION, GATE
 from betimes.runs.run_lifecycle import decide_run
@@ -76,7 +76,7 @@ def needs(
     stream: StreamId, command: AccountCommands | Wake | Settled | Reconsider, policy: Policy
 ) -> tuple[StreamId, ...]:
     """Return the other streams a command reads: the shared counters, and the run that was asked for."""
-    shared = (quota_stream(stream.tenant),) if shares_quota(policy[RunsPolicy]) else ()
+    shared = (quota_stream(stream.tenant),) if policy[RunsPolicy].shares_quota else ()
     if isinstance(command, RequestRun) and command.run_id:
         return (*shared, run_stream(stream.tenant, command.run_id))
     return shared

@@ -88,12 +88,12 @@ def _recent(by_type: Mapping[str, Window], at: Instant) -> dict[str, Window]:
 
 
 def _without(account: AccountState, key: str) -> tuple[WaitingTrigger, ...]:
-    return tuple(due for due in account.waiting if due.key != key)
+    return tuple([due for due in account.waiting if due.key != key]) if account.waiting else ()
 
 
 def account_alarm(account: AccountState) -> Instant | None:
     """Return when the first of the waiting triggers is due."""
-    return min((due.until_at for due in account.waiting), default=None)
+    return min([due.until_at for due in account.waiting]) if account.waiting else None
 
 
 def account_index(account: AccountState) -> Index:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -94,7 +95,7 @@ TYPES_LISTED_MAX = 20
 """Known trigger types that the refusal of an unknown one lists at most."""
 
 
-class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     registry: dict[TriggerType, Entry] = msgspec.field(default_factory=_built_in)
     """The trigger types; the six built-in ones are there unless overridden."""
     mode: Mode = "enforce"
@@ -118,6 +119,21 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if self.tier is not None and self.tier not in self.tiers:
             raise ValueError(f"tier: there is no tier {self.tier!r} in tiers")
+
+    @cached_property
+    def shares_quota(self) -> bool:
+        """Whether accounts share any limit, so that the tenant's counters must be locked with each."""
+        return (
+            self.tenant_daily_run_budget is not None
+            or any(map(self.counts_for_tenant, self.registry.values()))
+            or any(tier.tenant_daily_run_budget is not None for tier in self.tiers.values())
+        )
+
+    def counts_for_tenant(self, entry: Entry) -> bool:
+        """Return whether runs of this type count against a cap of the tenant, even if only a tier sets it."""
+        return entry.max_per_tenant_per_hour is not None or any(
+            tier.max_per_tenant_per_hour is not None for tier in self.tiers.values()
+        )
 
     def type_problem(self, trigger_type: str) -> str:
         """Return what is wrong with the trigger type a request names, or nothing."""
@@ -157,19 +173,3 @@ def limits_of(policy: RunsPolicy, entry: Entry, asked_tier: str | None) -> RunLi
 
 def _first(own: int | None, general: int | None) -> int | None:
     return general if own is None else own
-
-
-def shares_quota(policy: RunsPolicy) -> bool:
-    """Return whether accounts share any limit, so that the tenant's counters must be locked with each."""
-    return (
-        policy.tenant_daily_run_budget is not None
-        or any(counts_for_tenant(policy, entry) for entry in policy.registry.values())
-        or any(tier.tenant_daily_run_budget is not None for tier in policy.tiers.values())
-    )
-
-
-def counts_for_tenant(policy: RunsPolicy, entry: Entry) -> bool:
-    """Return whether runs of this type count against a cap of the tenant, even if only a tier sets it."""
-    return entry.max_per_tenant_per_hour is not None or any(
-        tier.max_per_tenant_per_hour is not None for tier in policy.tiers.values()
-    )

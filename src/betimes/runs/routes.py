@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 
+from betimes.core.checks import Examined
 from betimes.domain.paging import Page
 from betimes.domain.requests import check_request
 from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, Traced, answer_of
@@ -56,6 +58,20 @@ class RegistryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def trigger(request: RequestContext) -> TriggerVerdict:
     return await request.services.runs.trigger(examined_trigger(request.body), trace=request.wants_trace)
+
+
+async def trigger_many(requests: list[RequestContext]) -> Sequence[Any]:
+    """Ask for their runs together, so that the triggers of one account keep their order."""
+    first = requests[0]
+    return await first.services.runs.trigger_many(list(map(_own_trigger, requests)), trace=first.wants_trace)
+
+
+def _own_trigger(request: RequestContext) -> Examined[TriggerRequest]:
+    """Return the trigger of a batch's item, which is part of what the item or else the request says."""
+    examined, correlation = examined_trigger(request.body), request.caller.correlation
+    if correlation and not examined.found.total and examined.value.correlation_id is None:
+        examined.value = msgspec.structs.replace(examined.value, correlation_id=correlation)
+    return examined
 
 
 async def trigger_status(request: RequestContext) -> TriggerStatus:
@@ -148,6 +164,7 @@ ROUTES = (
         judges_body=True,
         reply=TriggerVerdict,
         batch=True,
+        answer_many=trigger_many,
         key_field="idempotency_key",
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),

@@ -165,6 +165,8 @@ def slot_needed(case: DecisionCostGateInput) -> Instant | None:
 
     A promise within a second would be counted from the second's end and judged from its start, so it is a whole one.
     """
+    if case.tenant_cap is None:
+        return None
     ready_at = account_ready(case)
     if tenant_free(case, ready_at) <= ready_at and not tenant_binds(case):
         return None

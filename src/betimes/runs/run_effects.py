@@ -75,11 +75,15 @@ def decision_hooks(
     account: StreamId, trigger: WaitingTrigger, key: str, policy: Policy, now: Instant
 ) -> tuple[Effect, ...]:
     """Return the hooks to call when a schedule or a retry asks for a run."""
+    if not policy[Hooks].entries:
+        return ()
     return _hooks(account, trigger, "RUN_DECISION", key, _decision_detail(account, trigger, key), policy, now)
 
 
 def deferred_hooks(account: StreamId, trigger: WaitingTrigger, policy: Policy, now: Instant) -> tuple[Effect, ...]:
     """Return the hooks to call when a trigger is postponed."""
+    if not policy[Hooks].entries:
+        return ()
     detail = {
         "tenant_id": account.tenant,
         "account_id": account.id,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,16 +14,17 @@ from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Problem, Rule, examine, refusal
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Refusal, View
-from betimes.core.errors import Invalid, Refused
+from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import SECOND, Instant, epoch_down, epoch_up
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domain.derivation import derive, deriver
-from betimes.domain.requests import check_request
+from betimes.domain.requests import check_request, examine_request, in_slices, require_batch
 from betimes.domain.service import Service
 from betimes.domain.verdict_views import trace_of
+from betimes.engine.jobs import Submission
 from betimes.runs.admission_request import saturation_of
 from betimes.runs.counters import quota_stream
 from betimes.runs.decide import ACCOUNT, tier_problem
@@ -43,6 +43,7 @@ from betimes.runs.policy import Entry, RunLimits, RunsPolicy, limits_of
 from betimes.runs.rules import RESULTS, next_day
 from betimes.runs.sentences import sentence
 from betimes.runs.views import (
+    BATCH_MAX,
     ActionsRequest,
     ActionsView,
     BudgetView,
@@ -55,6 +56,8 @@ from betimes.runs.views import (
 )
 
 Request = TypeVar("Request", TriggerRequest, EvaluateRequest)
+TriggerSource: TypeAlias = TriggerRequest | Mapping[str, Any] | Examined[TriggerRequest]
+"""A trigger as callers may give it."""
 KEY_BUCKET_MIN_S = 60
 _NO_KEY = "-"
 """Stands for the key of a dry run, which has none; no id starts with a dash."""
@@ -81,15 +84,11 @@ def examined_trigger(body: Any) -> Examined[TriggerRequest]:
     return examine(body, TriggerRequest)
 
 
-@contextmanager
-def _report_unknown_tier() -> Iterator[None]:
-    """Turn the refusal of an unknown tier into one of the field."""
-    try:
-        yield
-    except Refused as refused:
-        if refused.reason != "UNKNOWN_TIER":
-            raise
-        raise Invalid(f"tenant_tier: {refused}", (("tenant_tier", str(refused)),)) from None
+def _name_field(error: BetimesError) -> BetimesError:
+    """Return the refusal of an unknown tier as one of its field, and any other error as it is."""
+    if not isinstance(error, Refused) or error.reason != "UNKNOWN_TIER":
+        return error
+    return Invalid(f"tenant_tier: {error}", (("tenant_tier", str(error)),))
 
 
 def tenant_rule(tenant: str) -> Rule[Any]:
@@ -127,31 +126,61 @@ class Triggers(Service):
 
     # -- triggers
 
-    async def trigger(
-        self, request: TriggerRequest | Mapping[str, Any] | Examined[TriggerRequest], *, trace: bool = True
-    ) -> TriggerVerdict:
+    async def trigger(self, request: TriggerSource, *, trace: bool = True) -> TriggerVerdict:
         """Ask for a run; the verdict is durable. A type that is not registered is refused."""
-        request = await self._checked_request(request, TriggerRequest)
+        asked = await self._checked_request(request, TriggerRequest)
+        try:
+            self.last = await self.engine.submit(self._trigger_submission(asked))
+        except Refused as refused:
+            raise _name_field(refused) from None
+        return self.verdict_view(self.last, asked.trigger_type, asked.idempotency_key, trace=trace)
+
+    async def trigger_many(
+        self, requests: Sequence[TriggerSource], *, trace: bool = False
+    ) -> list[TriggerVerdict | BetimesError]:
+        """Trigger each as if it came alone, those of an account in order; an error stands where a verdict would."""
+        require_batch(requests, "items", BATCH_MAX)
+        checked = [await self._check_or_error(request) async for request in in_slices(requests)]
+        valid = [request for request in checked if isinstance(request, TriggerRequest)]
+        recorded = iter(await self.engine.submit_many([self._trigger_submission(request) for request in valid]))
+        return [
+            one if isinstance(one, BetimesError) else self._view_or_error(next(recorded), one, trace)
+            async for one in in_slices(checked)
+        ]
+
+    async def _check_or_error(self, request: TriggerSource) -> TriggerRequest | BetimesError:
+        try:
+            return await self._checked_request(request, TriggerRequest)
+        except BetimesError as error:
+            return error
+
+    def _trigger_submission(self, request: TriggerRequest) -> Submission:
         correlation = request.correlation_id or self.caller.correlation
-        command = _run_command(request, correlation)
-        with _report_unknown_tier():
-            recorded = await self.submit(
-                account_stream(self.caller.tenant, request.account_id),
-                command,
-                key=request.idempotency_key,
-                collection=TRIGGERS,
-                request=agreed_request(request.account_id, request.trigger_type),
-            )
-        return self.verdict_view(recorded, request.trigger_type, request.idempotency_key, trace=trace)
+        return self.submission(
+            account_stream(self.caller.tenant, request.account_id),
+            _run_command(request, correlation),
+            key=request.idempotency_key,
+            collection=TRIGGERS,
+            request=agreed_request(request.account_id, request.trigger_type),
+            correlation=correlation,
+        )
+
+    def _view_or_error(
+        self, answer: Recorded | BetimesError, request: TriggerRequest, trace: bool
+    ) -> TriggerVerdict | BetimesError:
+        if isinstance(answer, BetimesError):
+            return _name_field(answer)
+        return self.verdict_view(answer, request.trigger_type, request.idempotency_key, trace=trace)
 
     async def _checked_request(self, request: Any, kind: type[Request]) -> Request:
         """Return the request as its type; raise `Invalid` with all that is wrong, the tenant it names included."""
-        tenant = tenant_rule(self.caller.tenant)
-        whole = await self.check_under_policy(
-            request, kind, lambda policy: (tenant, _type_rule(policy), _tier_rule(policy))
-        )
-        for path, message in tenant(whole):
-            raise refusal("field", [(path, message)])
+        examined: Examined[Request] = examine_request(request, kind)
+        if examined.found.total:
+            policy = await self.engine.policy_of(self.caller.tenant)
+            examined.judge((tenant_rule(self.caller.tenant), _type_rule(policy), _tier_rule(policy)))
+        whole = examined.whole()
+        for problem in tenant_rule(self.caller.tenant)(whole) if whole.tenant_id is not None else ():
+            raise refusal("field", [problem])
         return whole
 
     def verdict_view(
@@ -200,8 +229,7 @@ class Triggers(Service):
         view = View(stream, account, 0, {quota_stream(stream.tenant): quota}, key=_NO_KEY)
         decision = ACCOUNT.decide(view, _run_command(request), policy, now)
         if isinstance(decision, Refusal):
-            with _report_unknown_tier():
-                raise Refused(decision.reason, decision.message)
+            raise _name_field(Refused(decision.reason, decision.message))
         outcome = TriggerOutcome("skipped", shadow=decision.reply.shadow)
         recorded = Recorded(stream, 0, now, policy.fingerprint, decision.verdict, outcome)
         return self.verdict_view(recorded, request.trigger_type, None, trace=trace, dry=True)

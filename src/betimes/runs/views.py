@@ -24,6 +24,8 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Worker = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 LeaseSeconds = Annotated[int, msgspec.Meta(ge=10, le=3_600)]
 PAYLOAD_BYTES_MAX = 64 * 1024
+BATCH_MAX = 500
+"""Triggers of one call."""
 TriggerState: TypeAlias = Literal["allowed", "deferred", "joined", "skipped"]
 """`deferred` while it waits; `joined`: it shares, or will share, another trigger's run."""
 
@@ -40,6 +42,11 @@ class GateFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
     tenant_id: str | None = None
 
+    def _check_score(self) -> None:
+        score = self.action_saturation_score
+        if score is not None and not (score.is_finite() and score >= 0):
+            raise ValueError("action_saturation_score: at least 0")
+
 
 @placed(idempotency_key="trigger_type", payload="scheduled_at")
 class TriggerRequest(GateFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +56,7 @@ class TriggerRequest(GateFields, frozen=True, kw_only=True, forbid_unknown_field
     payload: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        obey(self._check_payload, lambda: _check_score(self.action_saturation_score))
+        obey(self._check_payload, self._check_score)
 
     def _check_payload(self) -> None:
         if len(msgspec.json.encode(self.payload)) > PAYLOAD_BYTES_MAX:
@@ -64,12 +71,7 @@ class EvaluateRequest(GateFields, frozen=True, kw_only=True, forbid_unknown_fiel
     at: Moment | None = None
 
     def __post_init__(self) -> None:
-        _check_score(self.action_saturation_score)
-
-
-def _check_score(score: Decimal | None) -> None:
-    if score is not None and not (score.is_finite() and score >= 0):
-        raise ValueError("action_saturation_score: at least 0")
+        self._check_score()
 
 
 class ActionsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
