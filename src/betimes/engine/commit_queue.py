@@ -58,6 +58,8 @@ HELD_MAX = 20
 """How often a job may find its streams held before its caller is told."""
 HELD_INTERNAL_MAX = 3
 """The same for what nobody waits for; it is found again by the next look at the store."""
+COLLECTOR_RESTS_FROM = 16
+"""Jobs of a batch that Python's collector leaves alone; a smaller one makes too little to be worth it."""
 FAILURES_REMEMBERED_MAX = 10_000
 SNOOZE_ERROR_CHARS_MAX = 500
 """Of what is kept of a failed wake's error."""
@@ -186,7 +188,8 @@ class CommitQueue:
     async def _batch(self, jobs: list[Job]) -> None:
         jobs = _in_the_order_sent(jobs)
         try:
-            results = await self._transactions.attempt(jobs)
+            with pause_collector() if len(jobs) >= COLLECTOR_RESTS_FROM else nullcontext():
+                results = await self._transactions.attempt(jobs)
         except Unavailable as error:
             await self._unavailable(jobs, error)
             return
@@ -246,7 +249,7 @@ class CommitQueue:
     async def _pass(self, request: DuePass) -> None:
         jobs: list[Job] = []
         try:
-            with pause_collector() if request.due.by == "due" else nullcontext():
+            with pause_collector():
                 results = await self._transactions.attempt_due(request.due, jobs)
         except (Unavailable, Unknown) as error:
             request.fail(error)
