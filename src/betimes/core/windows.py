@@ -6,23 +6,30 @@ its span. An event counts from the whole second at or after it, so a cap is neve
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TypeAlias
 
 from betimes.core.instants import SECOND, Instant, epoch_down, epoch_up
 
 Window: TypeAlias = tuple[tuple[int, int], ...]
+_second = itemgetter(0)
 
 
 def count(window: Window, now: Instant, span_s: int) -> int:
     """Return the count inside `(now - span_s, now]`."""
     oldest = epoch_down(now) - span_s
-    return sum(n for second, n in window if second > oldest)
+    total = 0
+    for second, n in window:
+        if second > oldest:
+            total += n
+    return total
 
 
 def add(window: Window, at: Instant, span_s: int, n: int = 1) -> Window:
     """Return the window with `n` more at `at`, without what has left it."""
-    second = epoch_up(at)
-    kept = tuple(pair for pair in window if pair[0] > epoch_down(at) - span_s)
+    second, oldest = epoch_up(at), epoch_down(at) - span_s
+    kept = window if not window or window[0][0] > oldest else window[bisect_right(window, oldest, key=_second) :]
     if kept and kept[-1][0] >= second:
         return (*kept[:-1], (kept[-1][0], kept[-1][1] + n))
     return (*kept, (second, n))

@@ -1,7 +1,7 @@
 """A rest for Python's cyclic collector while a batch is decided and committed.
 
-All that a batch makes is kept until its commit, holds no cycles and is freed right after it, so looking through it again
-and again meanwhile would be in vain: that is a tenth of what a verdict costs.
+All that a batch makes is kept until its commit, holds no cycles and is freed right after it, so looking through it
+again and again meanwhile would be in vain: that is a tenth of what a verdict costs.
 """
 
 from __future__ import annotations

@@ -88,6 +88,42 @@ class ExecutorGroup:
         self.rotation = TenantRotation(store, "call")
 
 
+class LeaseRenewal:
+    """Renews the lease of a call while its work lasts, and tells when the lease is lost.
+
+    Most calls end long before a third of their lease has passed, so until then there is only a timer, no task.
+    """
+
+    def __init__(self, store: Store, call: EffectCall, report: Reporter) -> None:
+        loop = asyncio.get_running_loop()
+        self._store = store
+        self._call = call
+        self._report = report
+        self._task: asyncio.Task[None] | None = None
+        self._timer = loop.call_later(call.lease_s / 3, self._begin)
+        self.lost: asyncio.Future[Fenced] = loop.create_future()
+        """Done when somebody else may have the call."""
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._task:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                await self._store.renew_lease(self._call.id, self._call.fence)
+            except Fenced as lost:
+                self.lost.set_result(lost)
+                return
+            except StoreError as error:
+                self._report(Report("renew_failed", self._call.id.handle, error))
+            await asyncio.sleep(self._call.lease_s / 3)
+
+
 class Dispatcher:
     """Carries out the effects whose executors this process has."""
 
@@ -248,20 +284,21 @@ class Dispatcher:
         return await self._settle(call, "done", begun_s, result=result)
 
     async def _make_call(self, call: EffectCall) -> Any:
+        """Run a call's executor, its lease renewed meanwhile; raise `Fenced` if the lease is lost."""
         work = asyncio.ensure_future(_execute(self._executors[call.executor], call))
-        renewing = asyncio.create_task(self._renew(call))
+        renewal = LeaseRenewal(self._store, call, self._report)
         try:
-            await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, renewal.lost), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                renewing.result()  # raises Fenced
+                raise renewal.lost.result()
             if work.cancelled():
                 raise RuntimeError("the executor was cancelled from within")
-            return await work
+            return work.result()
         except asyncio.CancelledError:
             return await self._interrupt_call(call, work)
         finally:
             work.cancel()
-            renewing.cancel()
+            renewal.stop()
 
     async def _interrupt_call(self, call: EffectCall, work: asyncio.Future[Any]) -> Any:
         """Stop work because the engine closes; a call that may be made again is to be given back at once."""
@@ -272,16 +309,6 @@ class Dispatcher:
         if call.at_most_once:
             raise asyncio.CancelledError  # its lease runs out
         raise RetryAfter(RuntimeError("the process that made the call stopped"), (0.0,))
-
-    async def _renew(self, call: EffectCall) -> None:
-        while True:
-            await asyncio.sleep(call.lease_s / 3)
-            try:
-                await self._store.renew_lease(call.id, call.fence)
-            except Fenced:
-                raise
-            except StoreError as error:
-                self._report(Report("renew_failed", call.id.handle, error))
 
     def _failure(self, call: EffectCall) -> End:
         if call.at_most_once:
