@@ -30,6 +30,7 @@ from betimes.core.visible import visible
 from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
+from betimes.domain.requests import read_off_loop
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml
@@ -87,7 +88,9 @@ async def check_policy(request: RequestContext) -> PolicyCheck:
     told = await request.services.tenants.check_policy(request.body)
     lines = {}
     if told.errors and is_toml(request.headers.get("content-type")):
-        lines = await request.process.bodies.read(request.raw, line_numbers, request.raw.decode())
+        lines = await read_off_loop(
+            request.raw, partial(line_numbers, request.raw.decode()), request.process.body_threads
+        )
     errors = [
         PolicyProblem(_path_in_body(error.path), error.message, line_at(lines, error.path)) for error in told.errors
     ]

@@ -35,6 +35,8 @@ Role: TypeAlias = Literal["all", "api", "worker"]
 Announce: TypeAlias = Callable[[Mapping[str, Any]], None]
 Reread: TypeAlias = Callable[[], Configuration]
 
+YOUNG_OBJECTS_MAX = 10_000
+"""Going through so many takes about half a millisecond."""
 _log = logging.getLogger("betimes.serving")
 
 
@@ -108,10 +110,12 @@ def set_heap_aside() -> None:
 
     They are some 60,000 objects. Going through them in each full collection stops every request for seven reference
     steps of `tests/http/pauses.py`, about 35 ms; cached states are not gone through either, since their structs are
-    declared with `gc=False`.
+    declared with `gc=False`. Young objects are gone through once there are as many as some 60 requests under way hold:
+    the default of 700 looks again and again at what they still need, for 8 % of a request's time.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX)
 
 
 def _uvicorn_server(configuration: Configuration, application: Any) -> Any:

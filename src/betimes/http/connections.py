@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from betimes.http.limits import ConnectionLimits
 from betimes.http.problems import HttpProblem, problem_of
 
+JOINED_BYTES_MAX, JOINED_PARTS_MAX = 16 * 1024, 4
 REASONS = {
     400: "Bad Request",
     408: "Request Timeout",
@@ -42,6 +43,43 @@ class OpenConnections:
             del self._by_address[address]
 
 
+class JoinedWrites(asyncio.Transport):
+    """A connection's transport as uvicorn uses it, which writes the head of an answer together with its body.
+
+    Each write is a call of the system that may wake whoever reads. What is written in one step of the loop goes out
+    with the end of the answer, with the next step, or as soon as it is much.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(bytes(data))
+        if len(data) > JOINED_BYTES_MAX or len(self._parts) > JOINED_PARTS_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        if self._parts:
+            data, self._parts = b"".join(self._parts), []
+            self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """One connection. `limited_protocol` makes the class for a server."""
 
@@ -54,6 +92,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._is_in_head = True
+        self._is_complete = False
+        """Whether what came last ended with the end of a request."""
         self._head_bytes = 0
         self._is_refused = False
 
@@ -61,6 +101,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = self._joined = JoinedWrites(transport, self.loop)
         total, of_address = self.open_connections.add(self._address)
         if total > self.limits.connections_max:
             self._refuse(503, "OVERLOADED", "The server has as many connections as it takes; try again later.")
@@ -86,16 +127,17 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self._is_in_head:
             self._head_bytes += len(data)
-            if self._deadline is None:
-                self._allow(self.limits.header_timeout_s)
+        self._is_complete = False
         super().data_received(data)
         if self._is_in_head and self._head_bytes > self.limits.header_bytes_max:
             self._refuse_head()
+        # Nearly every request comes whole: a deadline is for the others.
+        if self._deadline is None and not self._is_complete and not self._is_refused:
+            self._allow(self.limits.header_timeout_s if self._is_in_head else self.limits.body_timeout_s)
 
     def on_message_begin(self) -> None:
+        self._is_complete = False
         super().on_message_begin()
-        if self._deadline is None:
-            self._allow(self.limits.header_timeout_s)
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -103,14 +145,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_url()
 
     def on_headers_complete(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
         if len(self.headers) > self.limits.headers_max or size > self.limits.header_bytes_max:
             self._refuse_head()
         if self._is_refused:
             return
         self._is_in_head, self._head_bytes = False, 0
         self._disarm()
-        self._allow(self.limits.body_timeout_s)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -119,9 +160,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if not self._is_refused:
-            self._is_in_head = True
+            self._is_in_head = self._is_complete = True
             self._disarm()
             super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._joined.flush()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "MALFORMED_REQUEST", "The request is not HTTP/1.1.")

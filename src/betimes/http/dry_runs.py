@@ -22,7 +22,7 @@ from betimes.http.problems import HttpProblem
 from betimes.http.routes import Answer, Route, ServedApplication, TrialApplication
 
 MEDIA_TYPE = "application/vnd.betimes.dry-run+json"
-DRY_RUN, AT, POLICY = "betimes-dry-run", "betimes-at", "betimes-policy"
+HEADERS = DRY_RUN, AT, POLICY = "betimes-dry-run", "betimes-at", "betimes-policy"
 AHEAD_MAX = 366 * DAY
 DRAFT_BYTES_MAX = 8_192
 NO_PASS = "a pass over what is due cannot be tried; a sweep has a dry run of its own"
@@ -48,9 +48,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 def trial_of(route: Route, headers: Mapping[str, str]) -> Trial | None:
     """Return the dry run that the headers of a write ask for, if they do; raise `Invalid` for what makes no sense."""
-    asked = headers.get(DRY_RUN, "false")
-    if not route.is_recorded:
+    if headers.keys().isdisjoint(HEADERS) or not route.is_recorded:
         return None
+    asked = headers.get(DRY_RUN, "false")
     found: list[tuple[str, str]] = []
     if asked == "false":
         # Whoever forgets one header must not write what they wanted to try.

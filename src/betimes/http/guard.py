@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
-from starlette.requests import Request
 
 from betimes.catalogue import spell_scope
 from betimes.core.scopes import allows
-from betimes.core.streams import checked_stream
+from betimes.core.streams import check_stream
 from betimes.domain.service import Caller
 from betimes.engine.tenants.identities import KEY_PREFIX, Identities, Identity
 from betimes.http.dry_runs import Trial, scope_to_try
 from betimes.http.problems import CHALLENGE, HttpProblem
 from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
-from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, Route, ServedApplication
+from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, IncomingRequest, Route, ServedApplication
 from betimes.http.sessions import COOKIE, NO_SESSION, keep_session, session_cookie, session_token
 
 NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
@@ -31,22 +32,22 @@ class Guard:
         self._proxy = proxy
 
     async def caller(
-        self, request: Request, route: Route, correlation: str, trial: Trial | None
+        self, request: IncomingRequest, route: Route, correlation: str, trial: Trial | None
     ) -> tuple[Caller, tuple[str, ...], str]:
         """Return the caller, its scopes and its key's id; raise 401 or 403. A dry run needs the scope to read."""
         scope = scope_to_try(route.scope) if trial else route.scope
         if self._dev or route.scope == PUBLIC:
-            tenant = request.headers.get("x-tenant", "default") if self._dev else ""
+            tenant = request.first_headers.get("x-tenant", "default") if self._dev else ""
             if tenant:
-                checked_stream(tenant, "tenant", "x")
+                _check_tenant(tenant)
             scopes = ("admin",) if self._dev else ()
             return Caller(tenant, "dev" if self._dev else "", correlation, scopes), scopes, ""
         if route.signs_in and not _brings_proof(request) and (named := self._proxy.who(request)):
             return await self._named_caller(*named, route, scope, correlation)
-        session = session_token(request, route)
+        session = session_token(request) if "cookie" in request.first_headers else None
         if session is not None:
             return await self._session_caller(session, route, scope, correlation)
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        kind, _, token = request.first_headers.get("authorization", "").partition(" ")
         if route.own_proof and not trial and not token.strip().startswith(KEY_PREFIX):
             return Caller("", "", correlation, ()), (), ""
         known = None
@@ -80,8 +81,14 @@ class Guard:
         return found
 
 
-def _brings_proof(request: Request) -> bool:
-    return "authorization" in request.headers or COOKIE in request.cookies
+@lru_cache(maxsize=1_000)
+def _check_tenant(tenant: str) -> None:
+    """Raise `Invalid` for what is no name of a tenant."""
+    check_stream(tenant, "tenant", "x")
+
+
+def _brings_proof(request: IncomingRequest) -> bool:
+    return "authorization" in request.first_headers or COOKIE in request.cookies
 
 
 def _demand_scope(known: Identity, route: Route, scope: str, correlation: str) -> tuple[Caller, tuple[str, ...], str]:

@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
 
-from betimes.domain.requests import read_off_loop
 from betimes.domain.saved_responses.service import Turns
 from betimes.engine.tenants.identities import Identities
 from betimes.http.metrics import Metrics
@@ -33,7 +32,6 @@ STREAMS_PER_TENANT_MAX = 20
 COMMENT_S = 15.0
 READINESS_S = 1.0
 BODY_THREADS = 2
-P = ParamSpec("P")
 
 
 class Tail(Protocol):
@@ -44,7 +42,6 @@ class Tail(Protocol):
 
 
 SomeTail = TypeVar("SomeTail", bound=Tail)
-T = TypeVar("T")
 
 
 class Streams:
@@ -87,20 +84,6 @@ class Streams:
                 self._tails = {}
 
 
-class Bodies:
-    """Threads in which long bodies are decoded and checked, so that nobody else's request waits for that.
-
-    There are few of them: whoever sends many long bodies waits for their own.
-    """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(BODY_THREADS, thread_name_prefix="betimes-body")
-
-    async def read(self, raw: bytes, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what the work makes of a body: at once of a short one, in a thread of any other."""
-        return await read_off_loop(raw, partial(work, *args, **kwargs), self._threads)
-
-
 class Readiness:
     """The result of the last look at the store, shared by everybody who asks within a second."""
 
@@ -132,7 +115,8 @@ class Process:
         self.turns = Turns()
         self.identities = Identities()
         self.readiness = Readiness()
-        self.bodies = Bodies()
+        self.body_threads = ThreadPoolExecutor(BODY_THREADS, thread_name_prefix="betimes-body")
+        """Where long bodies are decoded and checked, so that nobody else's request waits; whoever sends many waits."""
         self._name = uuid4().int
         self._requests = count()
 

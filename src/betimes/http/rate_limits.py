@@ -21,6 +21,7 @@ from betimes.http.problems import HttpProblem
 
 if TYPE_CHECKING:
     from betimes.engine.engine import Engine
+    from betimes.http.routes import ServedApplication
 
 BURST_S = 10.0
 REFRESH_S = 5.0
@@ -66,13 +67,13 @@ class RateLimits:
         self._clock = clock
         self._tenants: OrderedDict[str, TenantLimits] = OrderedDict()
 
-    async def admit(self, engine: Engine, tenant: str, what: What, count: int = 1) -> None:
+    async def admit(self, application: ServedApplication, tenant: str, what: What, count: int = 1) -> None:
         """Count what a tenant asks for; raise 429 with `Retry-After` if that is more than it may."""
         if tenant in ("", DEPLOYMENT.tenant):
             return
         kept = self._tenants.get(tenant)
         if kept is None or self._clock() - kept.read_s >= REFRESH_S:
-            kept = await self._read_limits(engine, tenant)
+            kept = await self._read_limits(application.engine, tenant)
         self._tenants.move_to_end(tenant)
         rate = kept.limits.requests_per_minute if what == "requests" else kept.limits.items_per_minute
         wait_s = 0.0 if rate is None else kept.buckets[what].take(count, rate, self._clock())

@@ -31,9 +31,8 @@ from betimes.core.errors import Invalid
 from betimes.core.names import Id
 from betimes.core.type_hints import with_choices
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Route, is_version
+from betimes.http.routes import BODY_BYTES_MAX, Route, is_version
 
-BODY_BYTES_MAX = 4 * 1024 * 1024
 TOML_BYTES_MAX = 256 * 1024
 TOML_LINE_DOTS_MAX = 100
 """A key with dots takes `tomllib` time by the square of their number, and every line below a table by that number."""

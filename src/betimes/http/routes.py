@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 import msgspec
+from starlette.requests import Request
+from starlette.types import Receive, Scope
 
 from betimes.core.bounds import INTEGER_MAX
 from betimes.core.errors import Invalid
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 PUBLIC = "public"
 ANY_KEY = "any key"
+BODY_BYTES_MAX = 4 * 1024 * 1024
 DEPLOYMENT_TENANT = "*"
 """The tenant whose keys are for routes about every tenant at once."""
 
@@ -66,6 +69,33 @@ class TrialApplication(ServedApplication, Protocol):
         """Return what would have been written."""
 
 
+class IncomingRequest(Request):
+    """Starlette's request, with what every request needs found without a search; nothing of it is checked."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.first_headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])
+        }
+        """By name in lower case; of several of one name, the first, which is also what `headers` finds."""
+        self.tenant = ""
+        """Whose request it is, once that is known."""
+
+    async def read_body(self) -> bytes:
+        """Read the body, up to its limit."""
+        parts, size, is_complete = [], 0, False
+        while not is_complete:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise HttpProblem(400, "MALFORMED_JSON", "The connection ended before the body did.")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > BODY_BYTES_MAX:
+                raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
+            is_complete = not message.get("more_body", False)
+        return b"".join(parts)
+
+
 @dataclass(eq=False)
 class RequestContext:
     """One request: who asks, and everything they sent, decoded and checked."""
@@ -73,12 +103,9 @@ class RequestContext:
     application: ServedApplication
     caller: Caller
     scopes: tuple[str, ...]
-    _: KW_ONLY
     process: Process
-    path: Mapping[str, str]
-    headers: Mapping[str, str]
-    parameters: Mapping[str, str]
-    """The query as it was sent."""
+    request: IncomingRequest
+    _: KW_ONLY
     query: Any = None
     body: Any = None
     sent: Any = None
@@ -93,6 +120,15 @@ class RequestContext:
     @property
     def engine(self) -> Engine:
         return self.application.engine
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """Return the parameters in the path."""
+        return self.request.path_params
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.request.headers
 
     @cached_property
     def services(self) -> Tenancy:

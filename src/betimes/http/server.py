@@ -8,23 +8,25 @@ without a key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Served
+from starlette.types import Receive, Scope, Send
 
 from betimes.core.bounds import BATCH_VALUES_MAX, VALUES_MAX, check_cost
 from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Findings, refusal
 from betimes.core.errors import BetimesError, Invalid
 from betimes.domain.hold_view import HOLD_HEADER, hold_header
-from betimes.domain.requests import in_slices
+from betimes.domain.requests import in_slices, read_off_loop
 from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
@@ -34,7 +36,6 @@ from betimes.http.problems import HttpProblem, problem_of
 from betimes.http.process import Process
 from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.request_decoder import (
-    BODY_BYTES_MAX,
     CORRELATION_CHARS_MAX,
     KEY_FIELD,
     address_problems,
@@ -45,7 +46,7 @@ from betimes.http.request_decoder import (
     query_of,
     toml_of,
 )
-from betimes.http.routes import PUBLIC, Answer, RequestContext, Route, ServedApplication
+from betimes.http.routes import PUBLIC, Answer, IncomingRequest, RequestContext, Route, ServedApplication
 
 
 def serve(
@@ -56,121 +57,122 @@ def serve(
     pages: Sequence[Served] = (),
     sessions_act: bool = True,
     proxy: ProxySignIn = NOBODY,
-) -> Starlette:
+) -> Site:
     """Return the application behind HTTP, with pages beside its routes."""
     process = Process(tuple(routes), sessions_act=sessions_act, proxy=proxy)
     guard = Guard(application, process.identities, dev=dev, proxy=proxy)
     by_path: dict[str, list[Route]] = {}
     for route in process.routes:
         by_path.setdefault(route.path, []).append(route)
-    served = [
-        Served(
-            path,
-            _endpoint(application, guard, process, {route.method: route for route in group}),
-            methods=sorted({route.method for route in group}),
-        )
-        for path, group in sorted(by_path.items(), key=lambda pair: pair[0].count("{"))
-    ]
-    handlers: Mapping[Any, Any] = {HTTPException: _not_routed, Exception: _handle_failure}
-    starlette = Starlette(routes=[*served, *pages], exception_handlers=handlers)
-    starlette.router.redirect_slashes = False  # a redirect would name whatever host the request claims
-    starlette.state.process = process
-    return starlette
+    endpoints = {path: Endpoint(application, guard, process, group) for path, group in by_path.items()}
+    return Site(endpoints, pages, process)
 
 
-def _endpoint(
-    application: ServedApplication, guard: Guard, process: Process, routes: Mapping[str, Route]
-) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
+class Site(Starlette):
+    """Starlette's application, in which a path without parameters is found by its name instead of a search."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], pages: Sequence[Served], process: Process) -> None:
+        served = [
+            Served(path, endpoint, methods=endpoint.methods)
+            for path, endpoint in sorted(endpoints.items(), key=lambda pair: pair[0].count("{"))
+        ]
+        handlers: Mapping[Any, Any] = {HTTPException: _not_routed, Exception: _handle_failure}
+        super().__init__(routes=[*served, *pages], exception_handlers=handlers)
+        self.router.redirect_slashes = False  # a redirect would name whatever host the request claims
+        self.state.process = process
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        if endpoint is not None and scope["method"] in endpoint.routes:
+            await endpoint(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+class Endpoint:
+    """The routes of one path, as an ASGI application that answers each method by its route."""
+
+    def __init__(self, application: ServedApplication, guard: Guard, process: Process, routes: Iterable[Route]) -> None:
+        self._application = application
+        self._guard = guard
+        self._process = process
+        self.routes: dict[str, Route] = {route.method: route for route in routes}
+        self.methods = sorted(self.routes)
+        if "GET" in self.routes:
+            self.routes["HEAD"] = self.routes["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrived_s = perf_counter()
-        correlation = request.headers.get("x-correlation-id") or process.next_correlation()
-        route = routes["GET" if request.method == "HEAD" else request.method]
+        request, route = IncomingRequest(scope, receive), self.routes[scope["method"]]
+        correlation = request.first_headers.get("x-correlation-id") or self._process.next_correlation()
         try:
             if len(correlation) > CORRELATION_CHARS_MAX:
                 raise refusal("header", [("header.x-correlation-id", f"at most {CORRELATION_CHARS_MAX}")])
-            answer = await _answer_request(application, guard, process, request, route, correlation)
+            response = await _response(await self._answer(request, route, correlation), correlation)
         except Exception as error:  # noqa: BLE001 — whatever went wrong is told as a problem
-            answer = _problem_answer(error)
-        if isinstance(answer, Answer):
-            answer = await _response(answer, {"X-Correlation-Id": correlation})
-        else:
-            answer.headers.setdefault("X-Correlation-Id", correlation)
-        tenant = getattr(request.state, "tenant", None)
-        if tenant and (hold := application.engine.holds.by_tenant.get(tenant)):
-            answer.headers[HOLD_HEADER] = hold_header(hold)
-        process.metrics.observe_request(route.method, route.path, answer.status_code, perf_counter() - arrived_s)
-        return answer
+            response = await _response(_problem_answer(error), correlation)
+        if request.tenant and (hold := self._application.engine.holds.by_tenant.get(request.tenant)):
+            response.headers[HOLD_HEADER] = hold_header(hold)
+        took_s = perf_counter() - arrived_s
+        self._process.metrics.observe_request(route.method, route.path, response.status_code, took_s)
+        await response(scope, receive, send)
 
-    return endpoint
-
-
-async def _answer_request(
-    application: ServedApplication, guard: Guard, process: Process, request: Request, route: Route, correlation: str
-) -> Answer | Response:
-    trial = trial_of(route, request.headers)
-    caller, scopes, key_id = await guard.caller(request, route, correlation, trial)
-    if route.scope != PUBLIC:
-        engine, request.state.tenant = application.engine, caller.tenant
-        await process.rate_limits.admit(engine, caller.tenant, "requests")
-    if not trial:
-        return await _answer_as(application, process, request, route, (caller, scopes, key_id))
-    caller, wider = caller_who_tries(caller, scopes)
-    tried = await open_trial(application, trial, caller, scopes)
-    answer = await _answer_as(tried, process, request, route, (caller, wider, key_id))
-    return answer if isinstance(answer, Response) else await wrap_answer(tried, answer)
+    async def _answer(self, request: IncomingRequest, route: Route, correlation: str) -> Answer | Response:
+        trial = trial_of(route, request.first_headers)
+        caller, scopes, key_id = await self._guard.caller(request, route, correlation, trial)
+        if route.scope != PUBLIC:
+            request.tenant = caller.tenant
+            await self._process.rate_limits.admit(self._application, caller.tenant, "requests")
+        if not trial:
+            context = RequestContext(self._application, caller, scopes, self._process, request, key_id=key_id)
+            return await _answer_in_time(route, context)
+        caller, wider = caller_who_tries(caller, scopes)
+        tried = await open_trial(self._application, trial, caller, scopes)
+        context = RequestContext(tried, caller, wider, self._process, request, key_id=key_id)
+        answer = await _answer_in_time(route, context)
+        return answer if isinstance(answer, Response) else await wrap_answer(tried, answer)
 
 
-async def _answer_as(
-    application: ServedApplication,
-    process: Process,
-    request: Request,
-    route: Route,
-    known: tuple[Caller, tuple[str, ...], str],
-) -> Answer | Response:
-    """Answer a request for a caller, with its scopes and its key's id, who may make it."""
-    caller, scopes, key_id = known
-    found = address_problems(route, request.path_params, request.headers)
-    context = RequestContext(
-        application,
-        caller,
-        scopes,
-        process=process,
-        path=request.path_params,
-        headers=request.headers,
-        parameters=dict(request.query_params),
-        query=query_of(route, request.query_params, found),
-        key_id=key_id,
-        idempotency_key=request.headers.get("idempotency-key"),
-    )
-    is_session = route.signs_in and "authorization" not in request.headers
-    if is_session and (named := process.proxy.who(request)):
+async def _answer_in_time(route: Route, context: RequestContext) -> Answer | Response:
+    """Answer a request that its caller may make, within the time that its route has."""
+    request = context.request
+    found = address_problems(route, request.path_params, request.first_headers)
+    context.query = query_of(route, request.query_params if request.scope["query_string"] else {}, found)
+    if (
+        route.signs_in
+        and "authorization" not in request.first_headers
+        and (named := context.process.proxy.who(request))
+    ):
         context.proxy_key_id = named[1]
     if found.total and (route.body is None or context.query is None):
         raise found.refusal("parameter")
+    context.idempotency_key = request.first_headers.get("idempotency-key")
     if context.idempotency_key is not None:
         context.caller = _agreeing(context.caller, request.url.path, None)
     try:
         async with asyncio.timeout(route.time_limit_s):
-            return await _read_and_call(route, context, request, found)
+            return await _read_and_call(route, context, found)
     except TimeoutError:
         told = f"It took longer than {route.time_limit_s:g} s; ask again under the same key."
         raise HttpProblem(504, "TIMEOUT", told, headers={"Retry-After": "1"}) from None
 
 
-async def _read_and_call(route: Route, context: RequestContext, request: Request, found: Findings) -> Answer | Response:
+async def _read_and_call(route: Route, context: RequestContext, found: Findings) -> Answer | Response:
     """Read the body and answer; problems found outside of the body are reported with those in it."""
     if route.body is None and not route.raw_body:
         return await _call(route, context)
-    context.raw = await _read(request)
+    context.raw = await context.request.read_body()
     if route.raw_body:
-        await context.process.bodies.read(context.raw, check_cost, context.raw, VALUES_MAX)
+        await read_off_loop(context.raw, partial(check_cost, context.raw, VALUES_MAX), context.process.body_threads)
         return await _call(route, context)
     arrived_under = context.caller.correlation
     alone: list[RequestContext | Exception] | None = None
     try:
-        alone = await context.process.bodies.read(context.raw, _prepare, route, context, found)
+        prepare = partial(_prepare, route, context, found)
+        alone = await read_off_loop(context.raw, prepare, context.process.body_threads)
     finally:  # one that is refused counts too
-        await context.process.rate_limits.admit(context.engine, context.caller.tenant, "items", len(alone or "1"))
+        await context.process.rate_limits.admit(context.application, context.caller.tenant, "items", len(alone or "1"))
     if alone is not None:
         return await _batch(route, alone)
     answer = await _call(route, context)
@@ -180,8 +182,9 @@ async def _read_and_call(route: Route, context: RequestContext, request: Request
 
 def _prepare(route: Route, context: RequestContext, found: Findings) -> list[RequestContext | Exception] | None:
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
+    content_type = context.request.first_headers.get("content-type")
     if not found.total and context.idempotency_key is None:
-        body = decode_directly(route, context.raw, context.headers.get("content-type"))
+        body = decode_directly(route, context.raw, content_type)
         if body is not None:
             context.body = Examined(body, found) if route.judges_body else body
             if correlation := getattr(body, "correlation_id", None):
@@ -189,10 +192,10 @@ def _prepare(route: Route, context: RequestContext, found: Findings) -> list[Req
             return None
     is_left_out = not context.raw and route.body_optional
     values_max = BATCH_VALUES_MAX if route.batch else VALUES_MAX
-    if route.toml_field and is_toml(context.headers.get("content-type")):
+    if route.toml_field and is_toml(content_type):
         value: Any = {route.toml_field: toml_of(context.raw, values_max)}
     else:
-        value = {} if is_left_out else json_of(context.raw, context.headers.get("content-type"), values_max)
+        value = {} if is_left_out else json_of(context.raw, content_type, values_max)
     if route.batch and isinstance(value, dict) and "items" in value:
         if found.total:
             raise found.refusal("parameter")
@@ -206,19 +209,6 @@ def _echo_correlation(answer: Answer | Response, correlation: str) -> Answer | R
     if isinstance(answer, Response) or not (correlation.isascii() and correlation.isprintable()):
         return answer
     return msgspec.structs.replace(answer, headers={**answer.headers, "X-Correlation-Id": correlation})
-
-
-async def _read(request: Request) -> bytes:
-    """Read the body, up to its limit."""
-    raw = bytearray()
-    try:
-        async for chunk in request.stream():
-            raw += chunk
-            if len(raw) > BODY_BYTES_MAX:
-                raise HttpProblem(413, "BODY_TOO_LARGE", f"The body has more than {BODY_BYTES_MAX:,} bytes.")
-    except ClientDisconnect:
-        raise HttpProblem(400, "MALFORMED_JSON", "The connection ended before the body did.") from None
-    return bytes(raw)
 
 
 def _decode(route: Route, context: RequestContext, value: Any, path: str = "", outside: Findings | None = None) -> None:
@@ -308,10 +298,8 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
         context.application,
         context.caller,
         context.scopes,
-        process=context.process,
-        path=context.path,
-        headers=context.headers,
-        parameters=context.parameters,
+        context.process,
+        context.request,
         query=_without_trace(context.query),
         key_id=context.key_id,
     )
@@ -344,16 +332,20 @@ def _without_trace(query: Any) -> Any:
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-async def _response(answer: Answer, headers: dict[str, str]) -> Response:
+async def _response(answer: Answer | Response, correlation: str = "") -> Response:
     """Return the answer encoded; the items of a list one by one, because all at once may take long."""
-    body, all_headers = answer.body, {**headers, **answer.headers}
+    if isinstance(answer, Response):
+        answer.headers.setdefault("X-Correlation-Id", correlation)
+        return answer
+    headers = {"X-Correlation-Id": correlation, **answer.headers} if correlation else answer.headers
     if answer.status == 204:
-        return Response(status_code=204, headers=all_headers)
+        return Response(status_code=204, headers=headers)
+    body = answer.body
     if isinstance(items := getattr(body, "items", None), list):
         raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
         body = msgspec.structs.replace(body, items=raw)
     kind = "application/problem+json" if answer.status >= 400 else answer.media_type
-    return Response(_encoder.encode(body), answer.status, headers=all_headers, media_type=kind)
+    return Response(_encoder.encode(body), answer.status, headers=headers, media_type=kind)
 
 
 def _problem_answer(error: BaseException) -> Answer:
@@ -368,8 +360,8 @@ async def _not_routed(request: Request, error: Exception) -> Response:
         told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
     else:
         told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
-    return await _response(_problem_answer(told), {})
+    return await _response(_problem_answer(told))
 
 
 async def _handle_failure(request: Request, error: Exception) -> Response:
-    return await _response(_problem_answer(error), {})
+    return await _response(_problem_answer(error))

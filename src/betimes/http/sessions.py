@@ -20,7 +20,6 @@ from betimes.engine.jobs import Submission
 from betimes.engine.tenants.identities import Identity
 from betimes.engine.tenants.model import KeepSession, tenant_stream
 from betimes.http.problems import CHALLENGE, HttpProblem
-from betimes.http.routes import Route
 
 COOKIE = "__Host-betimes"
 INTENT_HEADER = "x-betimes-console"
@@ -35,7 +34,7 @@ def session_cookie(token: str, max_age_s: int) -> str:
     return f"{COOKIE}={token}; Path=/; Max-Age={max_age_s}; Secure; HttpOnly; SameSite=Strict"
 
 
-def session_token(request: Request, route: Route) -> str | None:
+def session_token(request: Request) -> str | None:
     """Return the token in the cookie, if the request carries one; raise 401 or 403 if it may not be used for this."""
     token = request.cookies.get(COOKIE)
     if not token:

@@ -17,7 +17,7 @@ import msgspec
 
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
-from betimes.core.streams import StreamId, checked_stream
+from betimes.core.streams import StreamId, check_stream
 from betimes.engine.engine import Engine
 from betimes.engine.holds import hold_in_force
 from betimes.engine.store import Row
@@ -47,7 +47,25 @@ class _Look:
 
     def __init__(self) -> None:
         self.streams: set[StreamId] = set()
-        self.found: asyncio.Future[tuple[Mapping[StreamId, Row], Instant]] = asyncio.get_running_loop().create_future()
+        self.found: tuple[Mapping[StreamId, Row], Instant] | Exception | None = None
+        self.waiting: list[asyncio.Future[None]] = []
+        """One for each request, so that one that gives up takes nothing from the others."""
+
+    async def wait(self) -> tuple[Mapping[StreamId, Row], Instant]:
+        """Return what the look finds; raise what went wrong with it."""
+        seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(seen)
+        await seen
+        assert self.found is not None
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+    def end(self, found: tuple[Mapping[StreamId, Row], Instant] | Exception) -> None:
+        self.found = found
+        for seen in self.waiting:
+            if not seen.done():
+                seen.set_result(None)
 
 
 class Identities:
@@ -73,10 +91,12 @@ class Identities:
         tenant = key_id.rpartition("~")[0]
         if not tenant:
             return None
-        try:
-            stream = checked_stream(*tenant_stream(tenant))
-        except Invalid:
-            return None
+        stream = tenant_stream(tenant)
+        if stream not in self._decoded:
+            try:
+                check_stream(*stream)
+            except Invalid:
+                return None
         rows, now = await self._look_at(engine, stream)
         row = rows.get(stream)
         state = row and self._decode_state(engine, stream, row)
@@ -106,15 +126,15 @@ class Identities:
         look.streams.add(stream)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(engine))
-        return await asyncio.shield(look.found)  # one request that gives up takes nothing from the others
+        return await look.wait()
 
     async def _look(self, engine: Engine) -> None:
         while look := self._next:
             self._next = None
             try:
-                look.found.set_result((await engine.store.load(sorted(look.streams)), await engine.store.now()))
+                look.end((await engine.store.load(sorted(look.streams)), await engine.store.now()))
             except Exception as error:  # noqa: BLE001 — told to everybody who waits for it
-                look.found.set_exception(error)
+                look.end(error)
 
 
 def _session_identity(tenant: str, key_id: str, key: ApiKey, state: TenantState, now: Instant) -> Identity | None:
