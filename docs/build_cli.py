@@ -1,4 +1,4 @@
-"""Write the commands and their options into docs/cli.md, between its markers, from the code.
+"""Write the commands and their options into docs/cli.md, between its markers, and the stored `--help`, from the code.
 
 python docs/build_cli.py
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import get_type_hints
 
 from cyclopts import App
+from rich.console import Console
 
 from betimes.cli.main import COMMANDS, application
 from betimes.cli.options import At, Tenant
+from betimes.cli.overview import COLUMNS, HELP
 
 PAGE = Path(__file__).parent / "cli.md"
 START, END = "<!-- commands -->\n", "<!-- /commands -->\n"
@@ -67,5 +70,14 @@ def page_with(section: str) -> str:
     return f"{before}{START}\n{section}\n{END}{after}"
 
 
+def overview() -> str:
+    """What `betimes --help` prints for a terminal as wide as the stored text."""
+    told = Console(file=StringIO(), width=COLUMNS, color_system=None)
+    application().help_print([], console=told)
+    assert isinstance(told.file, StringIO)
+    return told.file.getvalue()
+
+
 if __name__ == "__main__":
     PAGE.write_text(page_with(written()))
+    Path(HELP).write_text(overview())

@@ -22,6 +22,11 @@ class _Lazily:
 
 def main() -> None:
     try:
+        from betimes.cli.overview import answer_at_once
+
+        if answer := answer_at_once(sys.argv[1:]):
+            sys.stdout.write(answer)
+            return
         from betimes.cli.main import main as run
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] == "betimes":

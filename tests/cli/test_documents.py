@@ -17,6 +17,7 @@ import pytest
 
 from betimes.app.configuration import Configuration, file_body, parse_configuration
 from betimes.cli.main import COMMANDS, application
+from betimes.cli.overview import HELP, answer_at_once
 from betimes.testing import fixtures
 from tests.cli.running import environment, serving
 from tests.patience import HANGS_S
@@ -43,6 +44,16 @@ def test_every_command_and_option_is_documented() -> None:
     assert made.PAGE.read_text() == made.page_with(made.written()), "run python docs/build_cli.py"
     names = {name for name, _ in made.commands()}
     assert {"serve", "key create", "tick", "sweep", "worker", "effects retry", "policy check", "demo"} <= names
+
+
+def test_the_help_that_is_stored_is_what_the_commands_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = builder()
+    assert Path(HELP).read_text() == made.overview(), "run `make reference`"
+    monkeypatch.setenv("COLUMNS", "80")
+    assert answer_at_once(["--help"]) == made.overview()
+    assert answer_at_once(["serve", "--help"]) is None
+    monkeypatch.setenv("COLUMNS", "60")
+    assert answer_at_once(["--help"]) is None
 
 
 def in_path() -> dict[str, str]:
