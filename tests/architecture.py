@@ -23,7 +23,7 @@ OUTER = {
     "service", "routes", "commands", "worker",  # what callers see, and what is done outside a commit
     "registry", "payloads", "triggers",
     "delivery", "enrichment", "history", "inboxes", "message_texts", "pending_delivery",
-    "actions", "bulk_claims", "due", "http_source", "lists", "sources",
+    "actions", "bulk_claims", "claimer", "due", "http_source", "lists", "sources",
     "evaluators", "identity_tokens", "proof", "secrets",
     "hourly_sweep", "sweep",
 }  # fmt: skip

@@ -1,9 +1,10 @@
 """Intents: claims and fires by so many workers, next to job queues that drain as many jobs of the same server.
 
 A pair is two writes: an intent is claimed for a worker, with a fence and an alarm for when it does not come back, and
-fired, with its next check. `pool` is one claimer that fills so many places at once, as the built-in worker does; `each`
-are so many workers that claim ten at a time by themselves. The queues take a job, run an empty function and mark the
-job as done, as many at once. All of them run in one process, on one server, with its durability as it is, in turns.
+fired, with its next check. `pool` is one claimer that fills so many places at once, by the code of the built-in worker;
+`each` are so many workers outside that claim ten at a time by themselves. The queues take a job, run an empty function
+and mark the job as done, as many at once. All of them run in one process, on one server, with its durability as it is,
+in turns.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from itertools import count
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import asyncpg
 
@@ -24,8 +25,13 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.reports import log_report
+from betimes.intents.claimer import Claimer
 from betimes.intents.decide import DECIDERS, SECTIONS
-from betimes.intents.model import Claimed, ClaimIntent, DefineIntent, FireIntent
+from betimes.intents.due import AT_LEAST, DueIntents
+from betimes.intents.lists import statuses
+from betimes.intents.model import Claimed, ClaimIntent, DefineIntent, Definition, FireIntent
+from betimes.intents.worker import PASSES_AHEAD
 
 ROUNDS = 3
 WORKERS = (1, 8, 64)
@@ -33,6 +39,7 @@ BULK = 10
 PER_USER = 20
 POLICY = {"intents": {"enabled_per_user_max": 1_000}}
 _names = count(1)
+Worker: TypeAlias = Callable[[Engine, str, int], Awaitable[int]]
 
 
 async def claim_and_fire(kind: str, scale: float) -> list[dict[str, Any]]:
@@ -43,8 +50,8 @@ async def claim_and_fire(kind: str, scale: float) -> list[dict[str, Any]]:
 async def _measured(kind: str, workers: int, total: int) -> dict[str, Any]:
     async with PLACES[kind]() as place, engine_on(place) as engine:
         contestants: dict[str, Callable[[], Awaitable[float]]] = {
-            "pool_per_s": lambda: ours(engine, 1, total, workers),
-            "each_per_s": lambda: ours(engine, workers, total, BULK),
+            "pool_per_s": lambda: ours(engine, 1, total, workers, builtin_worker),
+            "each_per_s": lambda: ours(engine, workers, total, BULK, outside_worker),
         }
         if kind == "postgres":
             procrastinate, pgqueuer = await Procrastinate.on(place), await PgQueuerQueue.on(place)
@@ -71,13 +78,13 @@ def engine_on(place: Place) -> Engine:
     return Engine(place.store(), DECIDERS, name=f"intents{next(_names)}", sections=SECTIONS, policy=POLICY)
 
 
-async def ours(engine: Engine, workers: int, total: int, bulk: int) -> float:
+async def ours(engine: Engine, workers: int, total: int, bulk: int, worker: Worker) -> float:
     """Make so many due intents, then time how they are claimed and fired."""
     prefix = f"r{next(_names)}"
     made = await engine.submit_many([_definition(f"{prefix}-{n}", f"{prefix}-u{n // PER_USER}") for n in range(total)])
     assert all(isinstance(one, Recorded) for one in made)
     begun_s = time.perf_counter()
-    fired = await asyncio.gather(*(_worker(engine, f"{prefix}-w{n}", bulk) for n in range(workers)))
+    fired = await asyncio.gather(*(worker(engine, f"{prefix}-w{n}", bulk) for n in range(workers)))
     elapsed_s = time.perf_counter() - begun_s
     assert sum(fired) == total, f"{sum(fired)} of {total} were fired"
     return total / elapsed_s
@@ -94,15 +101,35 @@ def _definition(intent_id: str, user_id: str) -> Submission:
     return Submission(stream=StreamId(TENANT, "intent", intent_id), command=DefineIntent(body))
 
 
-async def _worker(engine: Engine, name: str, bulk: int) -> int:
+async def builtin_worker(engine: Engine, name: str, places: int) -> int:
+    """Claim as the built-in worker does: what has been worked on is reported while the next are claimed."""
+    among, ahead = statuses(None, True, ("any", "builtin")), max(AT_LEAST, PASSES_AHEAD * places)
+    due = DueIntents(engine, TENANT, among, _is_fit, name=name, ahead=ahead)
+    claimer = Claimer(engine, due, ClaimIntent(name, among_many=True, builtin=True), log_report)
+    held, fired = await claimer.claim(places), 0
+    while held:
+        claims = [(claim.stream, claim.token) for claim in held]
+        reported, held = await asyncio.gather(_fire(engine, claims), claimer.claim(places))
+        fired += reported
+    return fired
+
+
+async def _is_fit(stream: StreamId, definition: Definition) -> bool:
+    return True
+
+
+async def outside_worker(engine: Engine, name: str, bulk: int) -> int:
+    """Claim in bulk as those do who ask over HTTP, and report what was claimed together."""
     command, fired = ClaimIntent(name, among_many=True), 0
-    while True:
-        taken = await engine.submit_due(("intent",), lambda stream: command, bulk, tenant=TENANT)
-        claims = [entry for entry in taken if isinstance(entry.reply, Claimed)]
-        if not claims:
-            return fired
-        reports = await engine.submit_many([_report(entry.stream, entry.reply.claim_token) for entry in claims])
-        fired += sum(isinstance(report, Recorded) for report in reports)
+    while taken := await engine.submit_due(("intent",), lambda stream: command, bulk, tenant=TENANT):
+        claims = [(entry.stream, entry.reply.claim_token) for entry in taken if isinstance(entry.reply, Claimed)]
+        fired += await _fire(engine, claims)
+    return fired
+
+
+async def _fire(engine: Engine, claims: Sequence[tuple[StreamId, int]]) -> int:
+    reports = await engine.submit_many([_report(stream, token) for stream, token in claims])
+    return sum(isinstance(report, Recorded) for report in reports)
 
 
 def _report(stream: StreamId, token: int) -> Submission:

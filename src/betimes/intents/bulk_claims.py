@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from betimes.core.errors import BetimesError, Refused
@@ -33,7 +32,7 @@ async def claim_due(
     due = DueIntents(service.engine, service.caller.tenant, among, _is_readable, owner=user_id)
     for _ in range(ROUNDS_MAX):
         wanted = limit - len(taken)
-        streams = await due.find(wanted)
+        streams = [intent.stream for intent in await due.find(wanted)]
         granted, failed = await _claim_each(service, streams, command)
         taken += granted
         if failed and not taken:
@@ -67,13 +66,8 @@ async def _claim_each(
     service: Service, streams: Sequence[StreamId], command: ClaimIntent
 ) -> tuple[list[Recorded], list[BetimesError]]:
     """Claim these, without those that somebody else has taken; what was granted, and what went wrong."""
-    granted: list[Recorded] = []
-    failed: list[BetimesError] = []
-    for answer in await asyncio.gather(*(service.submit(one, command) for one in streams), return_exceptions=True):
-        if isinstance(answer, Recorded):
-            granted += [answer] if isinstance(answer.reply, Claimed) else []
-        elif not isinstance(answer, BetimesError):
-            raise answer
-        elif not isinstance(answer, Refused):
-            failed.append(answer)
-    return granted, failed
+    answers = await service.engine.submit_many([service.submission(stream, command) for stream in streams])
+    granted = [answer for answer in answers if isinstance(answer, Recorded) and isinstance(answer.reply, Claimed)]
+    return granted, [
+        answer for answer in answers if isinstance(answer, BetimesError) and not isinstance(answer, Refused)
+    ]

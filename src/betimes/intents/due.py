@@ -5,12 +5,15 @@ Most of it is not even looked at: the store has what is due by status, which say
 Of the rest, a walk remembers how far from the head nothing was for it, and looks there again only after
 `LOOK_AGAIN_S`: a definition may have changed meanwhile. An intent that this process cannot read is left to
 others too: it must stop nobody else's.
+
+A walk may look further ahead than it is asked to. What it finds there is given to whoever asks within `AHEAD_S`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -25,9 +28,18 @@ from betimes.intents.model import Definition, IntentState
 LOOK_AGAIN_S = 60
 AT_LEAST = 64
 """Rows that are looked at in the first page, however few are wanted; the next ones are longer."""
+AHEAD_S = 1.0
 _FAR_AT = 2**62
 Fits: TypeAlias = Callable[[StreamId, Definition], Awaitable[bool]]
 Place: TypeAlias = tuple[Instant, StreamId]
+
+
+class DueIntent(NamedTuple):
+    """An intent that was due and fitted when it was looked at."""
+
+    stream: StreamId
+    version: int
+    state: IntentState
 
 
 class DueIntents:
@@ -42,36 +54,54 @@ class DueIntents:
         *,
         owner: str | None = None,
         name: str = "",
+        ahead: int = 0,
     ) -> None:
+        """`ahead` is how many a look finds, if fewer are asked for."""
         self._engine = engine
         self._owner = owner
         self._statuses = statuses
         self._tenant = tenant
         self._fits = fits
         self._name = name
+        self._ahead = min(ahead, PAGE_MAX)
+        self._found: list[DueIntent] = []
+        """What was found ahead, the longest due first."""
+        self._found_s = 0.0
         self._passed: Place | None = None
         """Up to here nothing fitted."""
         self._walked_at: Instant = 0
         self._holds_seen = 0
 
-    async def find(self, limit: int, *, crowded: bool = False) -> list[StreamId]:
+    async def find(self, limit: int, *, crowded: bool = False) -> list[DueIntent]:
         """Return up to `limit` that fit, the longest due first; where others are at work too, not all begin there."""
-        found: list[StreamId] = []
-        wanted = max(limit, AT_LEAST) if crowded else limit
-        async for row, fits in self._walk(await self._begin(), min(max(limit, AT_LEAST), PAGE_MAX)):
-            if fits:
-                found.append(row.stream)
+        time_s = asyncio.get_running_loop().time()
+        if crowded or not self._found or time_s - self._found_s >= AHEAD_S:
+            self._found, self._found_s = await self._look(limit, crowded), time_s
+        taken, self._found = self._found[:limit], self._found[limit:]
+        return taken
+
+    def forget_found(self) -> None:
+        """Look anew when next asked."""
+        self._found = []
+
+    async def _look(self, limit: int, crowded: bool) -> list[DueIntent]:
+        """Return what fits, as much as is looked for ahead; where others are at work too, only what is asked for."""
+        found: list[DueIntent] = []
+        wanted = max(limit, AT_LEAST if crowded else self._ahead)
+        async for _, fitting in self._walk(await self._begin(), min(max(wanted, AT_LEAST), PAGE_MAX)):
+            if fitting:
+                found.append(fitting)
             if len(found) >= wanted:
                 break
         begin = crc32(self._name.encode()) % len(found) if crowded and found else 0
-        return (found[begin:] + found[:begin])[:limit]
+        return (found[begin:] + found[:begin])[:limit] if crowded else found
 
     async def next_at(self) -> Instant | None:
         """Return when the first that fits was due, or else when the next of all is."""
         now = await self._begin()
         last = self._passed
-        async for row, fits in self._walk(now, PAGE_MAX):
-            if fits:
+        async for row, fitting in self._walk(now, PAGE_MAX):
+            if fitting:
                 return row.due_at
             last = self._place(row)
         later = await self._page(_FAR_AT, last, 1)
@@ -84,30 +114,31 @@ class DueIntents:
             self._walked_at, self._passed, self._holds_seen = now, None, holds
         return now
 
-    async def _walk(self, now: Instant, page: int) -> AsyncIterator[tuple[StreamRow, bool]]:
+    async def _walk(self, now: Instant, page: int) -> AsyncIterator[tuple[StreamRow, DueIntent | None]]:
         place, only_unfit = self._passed, True
         while rows := await self._page(now, place, page):
             for row in rows:
                 place = self._place(row)
-                fits = await self._is_fit(row, now)
-                only_unfit = only_unfit and not fits
+                fitting = await self._fitting_intent(row, now)
+                only_unfit = only_unfit and fitting is None
                 if only_unfit:
                     self._passed = place
-                yield row, fits
+                yield row, fitting
             if len(rows) < page:
                 return
             page = PAGE_MAX
 
-    async def _is_fit(self, row: StreamRow, now: Instant) -> bool:
+    async def _fitting_intent(self, row: StreamRow, now: Instant) -> DueIntent | None:
         if row.due_at is None or row.due_at > now or row.status not in self._statuses:
-            return False
+            return None
         if self._engine.is_held(row.stream.tenant, row.stream.kind):
-            return False
+            return None
         try:
             state: IntentState = self._engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
-            return await self._fits(row.stream, state.definition)
+            fits = await self._fits(row.stream, state.definition)
         except BetimesError:
-            return False
+            return None
+        return DueIntent(row.stream, row.version, state) if fits else None
 
     def _place(self, row: StreamRow) -> Place:
         return ((row.due_at if self._owner is None else row.listed_at) or 0, row.stream)

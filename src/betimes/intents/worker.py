@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from betimes.core.errors import BetimesError, Refused, StoreError
+from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
@@ -37,17 +37,16 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
 from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms, story_of
+from betimes.intents.claimer import CLAIMS_MAX, Claimer, ClaimOver, HeldClaim
 from betimes.intents.conditions import askable, sources_of
-from betimes.intents.due import DueIntents
+from betimes.intents.due import AT_LEAST, DueIntents
 from betimes.intents.expressions import CannotTell
 from betimes.intents.lists import statuses
 from betimes.intents.model import (
     AwaitSource,
-    Claimed,
     ClaimIntent,
     Definition,
     FireIntent,
-    IntentState,
     ReleaseClaim,
     RenewClaim,
 )
@@ -55,7 +54,10 @@ from betimes.intents.sources import Source, SourceFailed, Sources
 
 ERROR_CHARS_MAX = 2_000
 SOURCE_ERROR_CHARS_MAX = 500
-CLAIMS_MAX = 200
+REPORTS_MAX = 2
+"""For each place, how many intents may be claimed and not reported."""
+PASSES_AHEAD = 4
+"""For so many passes one look at what is due suffices."""
 
 
 class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,30 +69,34 @@ class IntentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long a source is waited for, whatever it is."""
 
 
-class _Held:
-    """An intent this worker has claimed, and the loop's time before which the claim cannot end."""
+class Places:
+    """Places of a worker. One is free again once its work is done: its report and the next claim go together."""
 
-    def __init__(self, claimed: Recorded, intent: IntentState, asked_s: float) -> None:
-        claim: Claimed = claimed.reply
-        self.stream = claimed.stream
-        self.segment_id = claimed.segment_id
-        self.intent = intent
-        self.token = claim.claim_token
-        self.claimed_at = claim.claimed_at
-        self.lease_s = (claim.expires_at - claim.claimed_at) // SECOND
-        self.ends_s = asked_s + self.lease_s
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.free = most
+        self.freed = asyncio.Event()
+        """Set when one is given back."""
 
-    def renew(self, asked_s: float) -> None:
-        self.ends_s = asked_s + self.lease_s
+    @property
+    def are_taken(self) -> bool:
+        return self.free < self._most
 
-    def demand_alive(self) -> None:
-        """Raise `_Over` if the claim may have ended. A process that slept must not trust what it knew before."""
-        if asyncio.get_running_loop().time() >= self.ends_s:
-            raise _Over
+    def take(self) -> Callable[[], None]:
+        """Take a place; return how to give it back."""
+        self.free -= 1
+        return self._give_back
 
+    def _give_back(self) -> None:
+        self.free += 1
+        self.freed.set()
 
-class _Over(Exception):
-    """The claim may have ended; nothing is to be done or reported."""
+    async def wait_for_one(self, most_s: float) -> None:
+        """Wait until one is given back, but no longer than so many seconds."""
+        # Awaited here and by no task in between: whoever waits claims before the queue has taken the report.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                await self.freed.wait()
 
 
 class IntentWorker:
@@ -115,19 +121,21 @@ class IntentWorker:
         self._name = name
         self._sources = Sources(engine, sources or {}, source_timeout_s)
         self._acting = Acting(engine, handlers or {}, name, has_channel)
-        self._due = DueIntents(engine, tenant, self._statuses(), self._carries_out, name=name)
-        self._crowded = False
-        self._tenant = tenant
+        self._due = DueIntents(
+            engine, tenant, self._statuses(), self._carries_out, name=name, ahead=max(AT_LEAST, PASSES_AHEAD * at_once)
+        )
         self._at_once = at_once
-        self._lease_s = lease_s
         self._poll_s = poll_s
         self._report = guard_reporter(report)
+        command = ClaimIntent(name, lease_s, among_many=True, builtin=True)
+        self._claimer = Claimer(engine, self._due, command, self._report)
 
     async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
         """Claim what is due, up to a limit, finish it, and return how many ended in which way.
 
         After `max_s` seconds no more is claimed, and what is under way is given back.
         """
+        self._due.forget_found()
         ends: Counter[str] = Counter()
         loop = asyncio.get_running_loop()
         ends_s = None if max_s is None else loop.time() + max_s
@@ -140,7 +148,7 @@ class IntentWorker:
                     await self._work_all(claimed, ends)
         return ends
 
-    async def _work_all(self, claimed: list[_Held], ends: Counter[str]) -> None:
+    async def _work_all(self, claimed: list[HeldClaim], ends: Counter[str]) -> None:
         """Work on these at once and count how they end; if cancelled, only those that have ended."""
         tasks = [asyncio.create_task(self._work(held)) for held in claimed]
         try:
@@ -152,21 +160,26 @@ class IntentWorker:
     async def run(self) -> None:
         """Work until cancelled; what is under way then is given back."""
         running: set[asyncio.Task[str]] = set()
+        places = Places(self._at_once)
         try:
             while True:
-                free = self._at_once - len(running)
-                claimed = await self._claim_or_report(free) if free else []
-                running |= {asyncio.create_task(self._work(held)) for held in claimed}
-                if (running and len(claimed) < free) or not free:
-                    _, running = await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
+                wanted = places.free
+                places.freed.clear()
+                claimed = await self._claim_or_report(wanted) if wanted else []
+                running |= {asyncio.create_task(self._work(held, places.take())) for held in claimed}
+                if not wanted or (places.are_taken and len(claimed) < wanted):
+                    await places.wait_for_one(self._poll_s)
                 elif not claimed:
                     await asyncio.sleep(await self._rest_s())
+                running = {task for task in running if not task.done()}
+                if len(running) > REPORTS_MAX * self._at_once:
+                    await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _claim_or_report(self, limit: int) -> list[_Held]:
+    async def _claim_or_report(self, limit: int) -> list[HeldClaim]:
         try:
             return await self._claim(limit)
         except BetimesError as error:
@@ -199,50 +212,19 @@ class IntentWorker:
             return False
         return await self._acting.can_act(stream.tenant, definition)
 
-    async def _claim(self, limit: int) -> list[_Held]:
-        command = ClaimIntent(self._name, self._lease_s, among_many=True, builtin=True)
+    async def _claim(self, limit: int) -> list[HeldClaim]:
         self._acting.forget_policies()
-        streams = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._crowded)
-        asked_s = asyncio.get_running_loop().time()
-        answers = await asyncio.gather(*(self._submit(stream, command) for stream in streams), return_exceptions=True)
-        self._report_failed(streams, answers)
-        recorded = [answer for answer in answers if not isinstance(answer, BaseException)]
-        granted = {entry.stream: entry for entry in recorded if isinstance(entry.reply, Claimed)}
-        self._crowded = len(granted) < len(streams)
-        rows = await self._engine.store.load(list(granted)) if granted else {}
-        claimed = []
-        for stream, entry in granted.items():
-            row = rows.get(stream)
-            state: IntentState | None = row and self._engine.kinds.of(stream).state(stream, row.schema, row.state)
-            if state is not None and state.claim is not None and state.claim.token == entry.reply.claim_token:
-                claimed.append(_Held(entry, state, asked_s))
-        return claimed
+        return await self._claimer.claim(limit)
 
-    def _report_failed(self, streams: list[StreamId], answers: list[Any]) -> None:
-        """Report claims that failed: those that were granted beside them are worked on all the same.
-
-        Raise what the store said, if it said so to all of them.
-        """
-        failed = [
-            (stream, answer)
-            for stream, answer in zip(streams, answers, strict=True)
-            if isinstance(answer, BaseException) and not isinstance(answer, Refused)
-        ]
-        if failed and all(isinstance(answer, StoreError) for answer in answers):
-            raise failed[0][1]
-        for stream, error in failed:
-            if not isinstance(error, BetimesError):
-                raise error
-            self._report(Report("intent_not_claimed", str(stream), error))
-
-    async def _work(self, held: _Held) -> str:
-        """Work on one claimed intent until it is reported, and return how it ended."""
+    async def _work(self, held: HeldClaim, give_back: Callable[[], None] = lambda: None) -> str:
+        """Work on one claimed intent until it is reported, and return how it ended; give its place back before that."""
         work = asyncio.create_task(self._carry_out(held))
         renewing = asyncio.create_task(self._renew(held))
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            give_back()
             return await self._fire(held, work.result()) if work.done() else "claim_lost"
-        except _Over:
+        except ClaimOver:
             return "claim_lost"
         except asyncio.CancelledError:
             await _stop_tasks(work, renewing)  # first, so that nobody takes over what is still being done
@@ -251,7 +233,7 @@ class IntentWorker:
         finally:
             await _stop_tasks(work, renewing)
 
-    async def _renew(self, held: _Held) -> None:
+    async def _renew(self, held: HeldClaim) -> None:
         """Renew the claim until it is lost."""
         while True:
             await asyncio.sleep(held.lease_s / 3)
@@ -264,13 +246,13 @@ class IntentWorker:
             except BetimesError as error:
                 self._report(Report("claim_not_renewed", str(held.stream), error))
 
-    async def _release(self, held: _Held) -> None:
+    async def _release(self, held: HeldClaim) -> None:
         try:
             await self._submit(held.stream, ReleaseClaim(held.token))
         except BetimesError as error:
             self._report(Report("claim_not_released", str(held.stream), error))
 
-    async def _fire(self, held: _Held, report: FireIntent | AwaitSource) -> str:
+    async def _fire(self, held: HeldClaim, report: FireIntent | AwaitSource) -> str:
         stream, story = held.stream, story_of(held.stream, held.intent, held.segment_id)
         try:
             recorded = await self._submit(stream, report, **story)
@@ -286,10 +268,10 @@ class IntentWorker:
 
     # -- one intent
 
-    async def _carry_out(self, held: _Held) -> FireIntent | AwaitSource:
+    async def _carry_out(self, held: HeldClaim) -> FireIntent | AwaitSource:
         try:
             return await self._outcome(held)
-        except _Over:
+        except ClaimOver:
             raise
         except SourceFailed as error:
             self._report(Report("source_failed", f"{error.source} of {held.stream}", error))
@@ -298,7 +280,7 @@ class IntentWorker:
             self._report(Report("intent_failed", str(held.stream), error))
             return FireIntent(status="failed", claim_token=held.token, error_message=_describe_error(error))
 
-    async def _outcome(self, held: _Held) -> FireIntent:
+    async def _outcome(self, held: HeldClaim) -> FireIntent:
         """Check the condition, ask the gate and act; return the report."""
         report, holds = await self._evaluate(held)
         if not holds:
@@ -323,7 +305,7 @@ class IntentWorker:
             delivery_ms=done.delivery_ms,
         )
 
-    async def _evaluate(self, held: _Held) -> tuple[FireIntent, bool]:
+    async def _evaluate(self, held: HeldClaim) -> tuple[FireIntent, bool]:
         """Return the report of a condition that is not met, and whether it is met."""
         begun_s = time.perf_counter()
         condition = askable(held.intent.definition)

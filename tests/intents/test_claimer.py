@@ -1,0 +1,100 @@
+"""Claims of the built-in worker: one look for many, no claim on what changed since, reports and claims together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from betimes.core.segments import Segment
+from betimes.engine.store import StreamQuery, StreamRow
+from betimes.intents.action import Action
+from tests.intents.stories import body
+from tests.intents.working import worker, working
+from tests.intents.worlds import IntentWorld
+from tests.patience import HANGS_S
+from tests.stores.backends import Backend
+
+
+async def make_due(world: IntentWorld, *ids: str) -> None:
+    for intent_id in ids:
+        await world.intents.create(body("interval", intent_id=intent_id, action_type="briefing"))
+    world.hours_pass(0.5)
+
+
+async def test_one_look_at_what_is_due_serves_many_passes(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, *(f"i{n}" for n in range(12)))
+        looks: list[StreamQuery] = []
+        store = world.inner.engine.store
+        streams = store.streams
+
+        async def noting(query: StreamQuery) -> list[StreamRow]:
+            looks.append(query)
+            return await streams(query)
+
+        monkeypatch.setattr(store, "streams", noting)
+        monkeypatch.setattr("betimes.intents.due.AHEAD_S", HANGS_S)
+        assert await worker(world, at_once=2).once() == {"success": 12}
+        assert len(looks) == 2, "six passes, and a look that finds nothing"
+
+
+async def test_what_changed_since_it_was_found_is_not_claimed(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b", "c", "d", "e")
+        ours = worker(world)
+        [first] = await ours._claim(1)
+        await world.intents.disable("b")
+        await world.others.claim("c")
+        assert await ours._claim(1) != [], "what is left is looked at again"
+        [third] = await ours._claim(1)
+        held = await world.intents.list()
+        claims = {view.intent_id: view.claim and view.claim.worker for view in held.items}
+        assert claims == {"a": "built-in", "b": None, "c": "other", "d": "built-in", "e": "built-in"}
+        assert (first.stream.id, third.stream.id) == ("a", "e")
+
+
+async def test_a_claimed_intent_is_as_the_store_has_it(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b")
+        ours = worker(world)
+        held = await ours._claim(1)
+        await world.intents.patch("b", {"action_context": "Another text."})
+        held += await ours._claim(1)
+        assert [claim.intent for claim in held] == [await world.inner.state(claim.stream) for claim in held]
+        assert held[1].intent.definition.action_context == "Another text."
+
+
+async def test_a_report_and_the_next_claim_are_one_commit(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.intents.due.AHEAD_S", HANGS_S)
+    commits: list[str] = []
+    done = asyncio.Event()
+
+    def note(segments: Sequence[Segment]) -> None:
+        events = "".join(segment.events for segment in segments if segment.stream.kind == "intent")
+        commits.append("+".join(name for name in ("IntentFired", "IntentClaimed") if name in events))
+        if events.count("IntentFired") and sum("IntentFired" in commit for commit in commits) == 3:
+            done.set()
+
+    async def brief(action: Action) -> None:
+        """Nothing to do."""
+
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b", "c")
+        world.inner.engine._queue.observe = note
+        running = asyncio.create_task(worker(world, at_once=1, handlers={"briefing": brief}).run())
+        await asyncio.wait_for(done.wait(), HANGS_S)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert [commit for commit in commits if commit] == [
+            "IntentClaimed",
+            "IntentFired+IntentClaimed",
+            "IntentFired+IntentClaimed",
+            "IntentFired",
+        ]
