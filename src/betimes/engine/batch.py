@@ -119,6 +119,7 @@ class Batch:
         stream = job.stream
         if stream is None:
             return self._settle_only(job)
+        # The policy in force is found inside the transaction, whatever was guessed when its streams were asked for.
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
         if job.send and self._holds and self._is_held(job.send.source):
@@ -147,7 +148,7 @@ class Batch:
         A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
         wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
         """
-        if isinstance(error, Refused):
+        if isinstance(error, Refused):  # an answer like any other: asking again would give the same
             self._finish(job)
         elif job.ended:
             self._tell_later(job, job.ended)
@@ -332,7 +333,7 @@ class Batch:
             again = self._repeat(job, lives[0], first)
             if again is None:
                 return first
-            command, key = again, None
+            command, key = again, None  # the key has its answer; what still follows from it is a command without one
         hold = self._holds.get(lives[0].stream.tenant) if self._holds else None
         turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission, hold)
         recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)

@@ -151,6 +151,7 @@ class CommitQueue:
                 self._under_way = self.waiting.take(self._settings.batch_max)
                 await self._batch(list(self._under_way))
                 self._under_way = ()
+            # One pass for each batch: neither a flood of commands nor a backlog of alarms keeps the other waiting.
             if self._passes:
                 self._pass_under_way = self._passes.popleft()
                 await self._pass(self._pass_under_way)
@@ -194,6 +195,7 @@ class CommitQueue:
             await self._unavailable(jobs, error)
             return
         except Unknown as error:
+            # It may have been committed, so doing it again could decide twice; their keys tell callers what happened.
             results = [error] * len(jobs)
         except Exception as error:  # noqa: BLE001 — whatever one job brought about must not reach the others
             self._report_unexpected(error)
@@ -234,7 +236,7 @@ class CommitQueue:
             except (Conflict, Duplicate) as error:
                 last = error
                 if job.stream:
-                    self._transactions.forget(job.stream)
+                    self._transactions.forget(job.stream)  # what is cached is what led into the conflict
             except BetimesError as error:
                 return error
             except Exception as error:  # noqa: BLE001 — the queue goes on, whatever a store or a row does
@@ -329,6 +331,7 @@ class CommitQueue:
         rest_s = min(self._settings.snooze_min_s * 2 ** (failures - 1), self._settings.snooze_max_s)
         try:
             row = (await self._store.load([stream])).get(stream)
+            # The version is compared: a stream that moved since has another alarm, which this error is not about.
             if row:
                 until = await self._store.now() + seconds(rest_s)
                 await self._store.snooze(stream, row.version, until, storable_text(str(error), SNOOZE_ERROR_CHARS_MAX))
@@ -339,6 +342,7 @@ class CommitQueue:
         for job in jobs:
             if not job.is_internal:
                 self._end(job, error)
+        # Whoever waits was told and may come again; a send or an alarm has nobody to ask again for it.
         self.waiting.put_back(job for job in jobs if job.is_internal)
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)

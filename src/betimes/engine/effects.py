@@ -192,6 +192,7 @@ class Dispatcher:
             await asyncio.wait(self._taking, timeout=self._settings.drain_s)
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.drain_s)
+        # Cancelled once, a call may still give itself back; cancelled twice, it is left to its lease.
         for patience_s in (GIVE_BACK_S, None):
             for task in self._running:
                 task.cancel()
@@ -205,10 +206,11 @@ class Dispatcher:
         for group in self._groups:
             if self._is_draining:
                 break
+            # A bounded executor's calls are left in the store when its slots are full, where others can take them.
             under_way = sum(call.executor in group.names for call in self._running.values())
             room = min(limit - len(found), group.calls_max - under_way)
             if shares := await self._shares(group, room, tenant):
-                asked_s = asyncio.get_running_loop().time()
+                asked_s = asyncio.get_running_loop().time()  # before asking, so that the lease cannot end sooner
                 leases = await self._store.lease_calls(group.names, room, shares=shares)
                 found += [(lease, asked_s + lease.call.lease_s) for lease in leases]
         return found

@@ -82,6 +82,7 @@ class Transactions:
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
+        # Only a single job: with more, one that moved elsewhere would send all of them around again.
         if self._presumes and len(jobs) == 1:
             results = await self._attempt_optimistically(self._presumes, jobs)
             if results is not None:
@@ -127,7 +128,7 @@ class Transactions:
             for stream in self._streams_needed(job):
                 entry = cached(stream)
                 locks[stream] = NOT_CACHED if entry is None else entry.version
-            if job.held_count > 0:
+            if job.held_count > 0:  # passed over once because somebody held its rows; now they are waited for
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
         sends = [job.send for job in jobs if job.send]
@@ -173,6 +174,7 @@ class Transactions:
         )
         async with begin as tx:
             picked = list(tx.rows.items())
+            # A pass that is not full has taken all there was, so the next need not share between tenants.
             if due.tenant is None and shares is None:
                 self._pass_turns.note(due.by, is_full=len(picked) == limit)
             if position and shares is None:
@@ -214,6 +216,7 @@ class Transactions:
                 batch = self._new_batch(tx)
                 if more := batch.still_needed(jobs):
                     await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
+                # No await from here to the commit: nothing may move under the decisions of a batch.
                 results = [self._take(batch, job) for job in jobs]
                 has_changes = batch.seal()
                 if presumed and not _are_compared(batch, jobs, results):

@@ -174,6 +174,7 @@ def take_turn(
     The command's own stream is the first of those loaded.
     """
     own = loaded[0]
+    # A hold comes before alarms: what is due under it rings after its end, each in its order.
     if turn.hold is not None and own.stream.kind in turn.hold.kinds:
         return take_held_turn(site, turn, turn.hold, loaded, command, key)
     if command.__class__ is Wake:
@@ -216,6 +217,7 @@ def wake_stream(site: TurnSite, turn: Turn, loaded: list[LoadedStream]) -> Recor
     if own.alarm_at is None or own.alarm_at > turn.now:
         return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
     before = own.version
+    # A decider that judges lateness must not blame the stream for the time it was held.
     held_until_at = turn.hold.released.get(own.stream.kind, 0) if turn.hold else 0
     wake = Wake(held_until_at) if own.alarm_at < held_until_at else WAKE
     recorded = step(site, turn, loaded, wake, None)
@@ -238,6 +240,7 @@ def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Comman
     if not decision.events and not uses_up_key(key, turn, own, decision):
         policy = turn.policy.fingerprint
         return Recorded(own.stream, own.version, turn.now, policy, decision.verdict, decision.reply)
+    # All other streams are found before anything is written, since finding one may hand the command back.
     also = {site.find_other(name, loaded): events for name, events in decision.also.items()} if decision.also else {}
     recorded = site.writer.write(turn, own, command, key, decision, also)
     site.keep_answer(turn, own, key, recorded)
@@ -280,6 +283,7 @@ def fold_stream(
 ) -> tuple[Any, Instant | None, Index]:
     """Return the state after events, its alarm and its index; raise `Fault` for what could not be read again."""
     decider = kind.decider
+    # An event of a class that is not declared would be written, and never decoded again.
     for event in events:
         if event.__class__ not in kind.event_classes:
             raise Fault(f"a decision for {stream} has the event {event!r}, which its decider's `events` do not name")
