@@ -184,7 +184,9 @@ def test_what_was_walked_before_changes_no_answer(cron: str, name: str, start: i
     forget_walks()
     for offset in elsewhere:
         list(islice(calendar.after(start + offset), 3))
+    assert calendar.next(start) == fresh[0]
     assert list(islice(calendar.after(start), 5)) == fresh
+    assert [calendar.next(tick) for tick in (start, *fresh[:-1])] == fresh
     assert all(list(islice(calendar.after(tick - 1), 1)) == [tick] for tick in fresh)
 
 

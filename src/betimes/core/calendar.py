@@ -52,6 +52,11 @@ class Calendar(Occurrences, frozen=True):
                 yield second * SECOND
                 start = second + 1
 
+    def next(self, at: Instant) -> Instant | None:
+        """Return the first occurrence later than the instant; one that was found lately without a search."""
+        found = _match_memo(self).at_or_after(at // SECOND + 1)
+        return next(self.after(at), None) if found is None else found * SECOND
+
     def before(self, at: Instant) -> Iterator[Instant]:
         """Yield occurrences earlier than the instant, descending; none is left after 50 years without any."""
         end = -(-at // SECOND) - 1

@@ -36,6 +36,10 @@ class Occurrences(msgspec.Struct, frozen=True):
         """Yield those earlier than the instant, descending."""
         raise TypeError(f"{type(self).__name__} does not say what comes before an instant")
 
+    def next(self, at: Instant) -> Instant | None:
+        """Return the first one later than the instant."""
+        return next(self.after(at), None)
+
     def previous(self, at: Instant) -> Instant | None:
         """Return the last one earlier than the instant."""
         return _previous(self, at)

@@ -142,7 +142,10 @@ def fold_run(state: RunState | None, event: RunEvents) -> RunState:
         case RunConflicted():
             # The first request stands, so nothing of the second is copied.
             return replace(run, conflict_count=run.conflict_count + 1)
-        case RunAsked() | StartPutOff() | LeaseRenewed():
+        case RunAsked(run_key, print_, target, asked_by, _, tell):
+            # Written out, like the others that every run comes through: `_copy_fields` takes some microseconds.
+            return replace(run, run_key=run_key, fingerprint=print_, target=target, asked_by=asked_by, tell=tell)
+        case StartPutOff() | LeaseRenewed():
             return _copy_fields(run, event)
         case RunAdmitted():
             return _admit(run, event)
@@ -152,12 +155,11 @@ def fold_run(state: RunState | None, event: RunEvents) -> RunState:
             return _copy_fields(run, event, status="started", started_at=at)
         case RunEnded(at=at, version=version):
             return _copy_fields(run, event, finished_at=at, ended_version=version, lease_expires_at=None)
-        case TargetEnded(status, at):
-            return _copy_fields(run, event, status="settled", ending=status, finished_at=at)
+        case TargetEnded(status, at, reason):
+            return replace(run, status="settled", ending=status, finished_at=at, reason=reason)
 
 
 def _admit(run: RunState, event: RunAdmitted) -> RunState:
-    # Written out, because every allowed trigger comes through here and `_copy_fields` takes some microseconds.
     return replace(
         run,
         status="allowed",

@@ -7,7 +7,6 @@ carried by the event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
@@ -39,12 +38,10 @@ class Timetable:
         self._definition = definition
         self._version = version
 
-    def _after(self, at: Instant) -> Iterator[Instant]:
+    def _next(self, at: Instant) -> Instant | None:
         starts_at, ends_at = self._definition.starts_at, self._definition.ends_at
-        for tick in self.calendar.after(at if starts_at is None else max(at, starts_at - 1)):
-            if ends_at is not None and tick >= ends_at:
-                return
-            yield tick
+        tick_at = self.calendar.next(at if starts_at is None else max(at, starts_at - 1))
+        return None if tick_at is None or (ends_at is not None and tick_at >= ends_at) else tick_at
 
     def _span(self, after: Instant, until: Instant) -> tuple[Instant, Instant]:
         starts_at, ends_at = self._definition.starts_at, self._definition.ends_at
@@ -55,14 +52,11 @@ class Timetable:
 
     def upcoming(self, after: Instant) -> Upcoming | None:
         """Return the next occurrence; with its jitter it is due before the one after it."""
-        ticks = self._after(after)
-        tick_at = next(ticks, None)
-        if tick_at is None:
-            return None
         jitter = self._definition.jitter_seconds * SECOND
-        if not jitter:
-            return Upcoming(tick_at, tick_at)
-        behind_at = next(ticks, tick_at + jitter)
+        tick_at = self._next(after)
+        if tick_at is None or not jitter:
+            return None if tick_at is None else Upcoming(tick_at, tick_at)
+        behind_at = self._next(tick_at) or tick_at + jitter
         span = min(jitter, behind_at - tick_at)
         return Upcoming(tick_at, tick_at + spread(span, *self._stream, tick_at))
 
@@ -111,6 +105,11 @@ class Timetable:
         """Return the ticks to catch up within the limit, and the range of those over it."""
         limit = self._definition.max_catchup_ticks
         after, until = self._span(after, until)
+        first_at = self.calendar.next(after)
+        if first_at is None or first_at > until:
+            return (), None
+        if (self.calendar.next(first_at) or until + 1) > until:
+            return (first_at,), None
         oldest = tuple(islice(self.calendar.between(after, until), limit + 1))
         if len(oldest) <= limit:
             return oldest, None

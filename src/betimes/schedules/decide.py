@@ -15,6 +15,7 @@ from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, Vi
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
+from betimes.core.verdicts import Verdict
 from betimes.core.zones import TZDATA_VERSION
 from betimes.domain.completions import RunFinished
 from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_version
@@ -52,12 +53,14 @@ from betimes.schedules.model import (
 from betimes.schedules.reasons import TICK_REASONS
 from betimes.schedules.rules import RULES, TickCase
 
+_DEFINITIONS = (DefineSchedule, ShelveSchedule)
+
 
 def decide(
     view: View[ScheduleState], command: ScheduleCommands | Wake | Settled, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     state = view.state
-    if isinstance(command, DefineSchedule | ShelveSchedule):
+    if isinstance(command, _DEFINITIONS):
         return _define(view, command, now)
     if isinstance(command, Settled):
         return Decision()
@@ -172,7 +175,7 @@ def _wake(view: View[ScheduleState], state: ScheduleState, now: Instant) -> Deci
     except ValueError as error:
         return _fail(state, str(error), now)
     verdict = RULES.judge(TickCase(plan, state.definition, len(state.unfinished)))
-    return replace(_fire(view, state, _without_overlaps(state, plan), now), verdict=verdict)
+    return _fire(view, state, _without_overlaps(state, plan), now, verdict)
 
 
 def _fail(state: ScheduleState, error: str, now: Instant) -> Decision:
@@ -198,7 +201,9 @@ def _without_overlaps(state: ScheduleState, plan: CatchupPlan) -> CatchupPlan:
     return replace(plan, fire=plan.fire[:free], skipped=(*plan.skipped, skipped))
 
 
-def _fire(view: View[ScheduleState], state: ScheduleState, plan: CatchupPlan, now: Instant) -> Decision:
+def _fire(
+    view: View[ScheduleState], state: ScheduleState, plan: CatchupPlan, now: Instant, verdict: Verdict | None = None
+) -> Decision:
     """Carry out a plan in one segment."""
     requests = _run_requests(view, state, now)
     events: list[Event] = [ScheduleAdvanced(now, TZDATA_VERSION, plan.through_at, plan.next), *plan.skipped]
@@ -207,7 +212,7 @@ def _fire(view: View[ScheduleState], state: ScheduleState, plan: CatchupPlan, no
     for tick_at in plan.fire:
         cause: TickCause = "cron" if tick_at == plan.through_at else "catchup"
         events += tick(requests, view.stream.id, state.definition, tick_at, now, cause)
-    return Decision(tuple(events), also=requests.also, effects=tuple(requests.effects))
+    return Decision(tuple(events), also=requests.also, effects=tuple(requests.effects), verdict=verdict)
 
 
 def _run_requests(view: View[ScheduleState], state: ScheduleState, now: Instant) -> RunRequests:

@@ -32,6 +32,13 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
     if state is None:
         return None
     match event:
+        case SnapshotTaken() | RunRequested():
+            return state
+        case ScheduleAdvanced(_, _, through_at, upcoming):
+            status = state.status if upcoming else "ended"
+            return replace(state, through_at=_later(state.through_at, through_at), next=upcoming, status=status)
+        case ScheduleTicked():
+            return _record_tick(state, event)
         case ScheduleEnabled():
             return _enable(state, event)
         case ScheduleDisabled(version, at, reason):
@@ -41,19 +48,12 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
             return replace(state, declared_by=declared_by)
         case ScheduleDeleted():
             return None
-        case ScheduleAdvanced(_, _, through_at, upcoming):
-            status = state.status if upcoming else "ended"
-            return replace(state, through_at=_later(state.through_at, through_at), next=upcoming, status=status)
         case TicksSkipped(last=last):
             return replace(state, through_at=_later(state.through_at, last))
-        case ScheduleTicked():
-            return _record_tick(state, event)
         case ScheduleFailed(error):
             return replace(state, status="error", next=None, last_error=error)
         case ScheduledRunFinished(run_id):
             return replace(state, unfinished=tuple(run for run in state.unfinished if run != run_id))
-        case SnapshotTaken() | RunRequested():
-            return state
 
 
 def _define(state: ScheduleState | None, event: ScheduleDefined) -> ScheduleState:
@@ -80,7 +80,9 @@ def _record_tick(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:
 
 
 def _later(one: Instant | None, other: Instant | None) -> Instant | None:
-    return max((at for at in (one, other) if at is not None), default=None)
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
 
 
 def alarm(state: ScheduleState) -> Instant | None:

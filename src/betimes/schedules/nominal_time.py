@@ -20,12 +20,12 @@ class NominalTime(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def body(self) -> dict[str, Any]:
         """Return the part of a body that handlers, webhooks and runs receive."""
-        start = self.data_interval_start
+        start, scheduled_for = self.data_interval_start, render(self.scheduled_for)
         return {
             "run_key": self.run_key,
-            "scheduled_for": render(self.scheduled_for),
+            "scheduled_for": scheduled_for,
             "data_interval_start": None if start is None else render(start),
-            "data_interval_end": render(self.scheduled_for),
+            "data_interval_end": scheduled_for,
             "partition_key": self.partition_key,
         }
 

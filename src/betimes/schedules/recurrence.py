@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -76,6 +77,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     def occurrences(self) -> Occurrences:
         """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
+        return _occurrences_of(self)
+
+    def _occurrences(self) -> Occurrences:
         found = self._base_occurrences()
         exclude = self.exclude
         if not exclude:
@@ -109,6 +113,12 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{local:%G-W%V}"
             case "monthly":
                 return f"{local:%Y-%m}"
+
+
+@lru_cache(maxsize=16_384)
+def _occurrences_of(recurrence: Recurrence) -> Occurrences:
+    """Schedules that are due together often share a recurrence, and a tick asks twice."""
+    return recurrence._occurrences()
 
 
 def _cron_text(cron: str) -> str:

@@ -39,6 +39,8 @@ def _nothing(case: TickCase) -> Finding:
 
 
 def _count(plan: CatchupPlan, reason: str) -> str | int:
+    if not plan.skipped:
+        return 0
     counts = [skipped.count for skipped in plan.skipped if skipped.reason == reason]
     return counts[0] if counts and counts[0] is not None else "many" if counts else 0
 
