@@ -1,7 +1,8 @@
 """Evaluation: from a rule context to the verdict, with used-up deferrals and the instant at which it would pass.
 
 `would_pass_at` is found by evaluating again at the instants at which something changes, as things stand: a postponed
-item when it is evaluated next, a suppressed one when the rule that stopped it lets go.
+item when it is evaluated next, a suppressed one when the rule that stopped it lets go. Only the rules that can match by
+then are looked at again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from itertools import takewhile
 
 import msgspec
-from msgspec.structs import replace
 
 from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Hit, Verdict
@@ -43,13 +43,8 @@ def evaluate(context: RuleContext) -> ItemEvaluation:
     """Return the verdict on an item, its reasons after those of earlier deferrals."""
     raw = RULES.judge(context, context.policy.shadow_rules)
     hit = apply_deferral_limit(context, Hit(raw.answer, raw.reasons[0], raw.until))
-    verdict = replace(
-        raw,
-        answer=hit.answer,
-        reasons=(*context.item.reasons, hit.reason),
-        until=hit.until,
-        would_pass_at=None if hit.answer == "NOW" else would_pass_at(context, hit),
-    )
+    passes_at = None if hit.answer == "NOW" else would_pass_at(context, hit, len(raw.trace) - 1)
+    verdict = Verdict(hit.answer, (*context.item.reasons, hit.reason), raw.table, hit.until, passes_at, raw.trace)
     return ItemEvaluation(context, verdict, _reply(context, raw), isinstance(hit, DigestHit))
 
 
@@ -81,15 +76,13 @@ def _after_deferrals(context: RuleContext) -> AfterDeferrals:
 
 
 def _reply(context: RuleContext, raw: Verdict) -> NotificationReply:
-    item, was_scored = context.item, context.was_scored
+    item, score, ai, source = context.item, None, None, ""
+    flags: tuple[str, ...] = ()
+    if context.was_scored:
+        score, ai = context.score.as_text(), decimal_text(context.ai)
+        source, flags = ("", ("AI_FALLBACK",)) if item.ai is None else (item.ai_source, ())
     shadow = _shadow(context, raw) if context.policy.shadow_rules else None
-    reply = NotificationReply(item.event_id, item.version, defer_count=item.defer_count, shadow=shadow)
-    if not was_scored:
-        return reply
-    used = {"score": context.score.as_text(), "ai": decimal_text(context.ai)}
-    if item.ai is None:
-        return replace(reply, **used, flags=("AI_FALLBACK",))
-    return replace(reply, **used, ai_source=item.ai_source)
+    return NotificationReply(item.event_id, item.version, score, ai, source, flags, item.defer_count, shadow=shadow)
 
 
 def _shadow(context: RuleContext, raw: Verdict) -> Unenforced | None:
@@ -113,8 +106,11 @@ def may_be_scored(context: RuleContext) -> bool:
 # -- when it would pass
 
 
-def would_pass_at(context: RuleContext, hit: Hit) -> Instant | None:
-    """Return when, as things stand, it would go out; `None` if it never does by the mere passing of time."""
+def would_pass_at(context: RuleContext, hit: Hit, place: int) -> Instant | None:
+    """Return when, as things stand, it would go out; `None` if it never does by the mere passing of time.
+
+    `place` is that of the rule that hit it.
+    """
     for _ in range(_CHANCES_MAX):
         waits = hit.answer == "LATER"
         at = hit.until if waits else _lets_go_at(context, hit.reason)
@@ -124,10 +120,31 @@ def would_pass_at(context: RuleContext, hit: Hit) -> Instant | None:
         if isinstance(hit, DigestHit):
             return at
         context = context.at_later(at, context.item.defer_count + 1 if waits else 0)
-        hit = first_hit(context)
+        hit, place = _later_hit(context, place)
         if hit.answer == "NOW":
             return at
     return None
+
+
+def _later_hit(context: RuleContext, place: int) -> tuple[Hit, int]:
+    """Return what hits an item after the rule in this place has let go of it, and where: what `first_hit` would.
+
+    The rules ahead of it have let the item pass already, and but for those that come again, time only eases them.
+    """
+    for number, rule in _RULES_FROM[place]:
+        hit = rule.check(context).hit
+        if hit is not None and rule.name not in context.policy.shadow_rules:
+            return apply_deferral_limit(context, hit), number
+    return RULES.otherwise, place
+
+
+_COME_AGAIN = ("forced", "quiet_hours")
+"""Rules that may hit what they let pass before: one counts deferrals, the other looks at the time of day."""
+_RULES_FROM = tuple(
+    tuple((number, rule) for number, rule in enumerate(PIPELINE) if number >= place or rule.name in _COME_AGAIN)
+    for place in range(len(PIPELINE))
+)
+"""The rules that can hit an item after the one in each place has, with their places."""
 
 
 def _lets_go_at(context: RuleContext, reason: str) -> Instant | None:
@@ -182,7 +199,7 @@ def route_of(context: RuleContext) -> ChannelRoute:
     """Prefer channels with room. If all are full, take them all the same: the rules have let the item pass."""
     if context.is_critical:
         return _critical_route(context)
-    channels = tuple(filter(context.has_room, context.usable_channels)) or context.usable_channels
+    channels = context.roomy_channels or context.usable_channels
     return ChannelRoute(channels if _delivers_all(context) else channels[:1])
 
 

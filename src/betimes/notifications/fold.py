@@ -38,6 +38,7 @@ from betimes.notifications.model import (
 
 HAS_INCIDENT = "incident"
 """The owner under which inboxes with an incident are indexed, so that they can be listed."""
+_INCIDENT, _WAITING, _RESTING = Index(status="incident", owner=HAS_INCIDENT), Index(status="waiting"), Index()
 
 
 def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
@@ -49,19 +50,20 @@ def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
         case Postponed(item):
             return _add_waiting(inbox, item)
         case Suppressed(item):
-            return _forget_texts(replace(inbox, waiting=_without(inbox.waiting, {item})), {item})
+            return _end_waiting(inbox, item)
         case Held(items, until_at):
             moved = (replace(one, until_at=until_at) if one.version in items else one for one in inbox.waiting)
             return replace(inbox, waiting=tuple(moved))
         case Digested(item):
-            return replace(inbox, waiting=_without(inbox.waiting, {item}))
+            return replace(inbox, waiting=_without(inbox.waiting, item))
         case DigestReleased(at, channel, delivery):
-            counted = _count_delivery(inbox, at, (channel,))
-            return replace(counted, delivering=_add_delivery(inbox.delivering, delivery))
+            used, delivered = _add_use(inbox.used, (channel,), at), windows.add(inbox.delivered, at)
+            delivering = _add_delivery(inbox.delivering, delivery)
+            return replace(inbox, delivered=delivered, used=used, delivering=delivering)
         case Delivered() | ChannelFailed():
             return replace(inbox, delivering=_settle_call(inbox.delivering, event))
         case Rerouted(_, channel, at, delivery):
-            used = {**inbox.used, channel: windows.add(inbox.used.get(channel, ()), at)}
+            used = _add_use(inbox.used, (channel,), at)
             return replace(inbox, used=used, delivering=_add_delivery(inbox.delivering, delivery))
         case DeliveryFailed(items):
             return _forget_texts(inbox, set(items))
@@ -88,50 +90,66 @@ def _fold_setting(
 
 
 def _add_released(inbox: InboxState, event: Released) -> InboxState:
+    seen, prints = inbox.seen, inbox.prints
     if event.exact:
-        inbox = _remember_text(inbox, event.exact, event.near, event.at, event.item)
-    counted = _count_delivery(inbox, event.at, event.channels)
+        seen, prints = _add_text(inbox, event.exact, event.near, event.at, event.item)
     return replace(
-        counted,
+        inbox,
+        delivered=windows.add(inbox.delivered, event.at),
+        used=_add_use(inbox.used, event.channels, event.at),
         last_by_type={**inbox.last_by_type, event.event_type: event.at},
-        waiting=_without(inbox.waiting, {event.item}),
+        seen=seen,
+        prints=prints,
+        waiting=_without(inbox.waiting, event.item),
         delivering=_add_delivery(inbox.delivering, event.delivery),
     )
 
 
 def _add_waiting(inbox: InboxState, item: Item) -> InboxState:
-    if not any(one.version == item.version for one in inbox.waiting):
-        inbox = _remember_text(inbox, item.exact, item.near, item.accepted_at, item.version)
-    return replace(inbox, waiting=(*_without(inbox.waiting, {item.version}), item))
+    others = _without(inbox.waiting, item.version)
+    if len(others) < len(inbox.waiting):
+        return replace(inbox, waiting=(*others, item))
+    seen, prints = _add_text(inbox, item.exact, item.near, item.accepted_at, item.version)
+    return replace(inbox, seen=seen, prints=prints, waiting=(*others, item))
 
 
-def _count_delivery(inbox: InboxState, at: Instant, channels: tuple[str, ...]) -> InboxState:
-    """Count one delivery, however many channels it takes."""
-    used = {channel: windows.add(inbox.used.get(channel, ()), at) for channel in channels}
-    return replace(inbox, delivered=windows.add(inbox.delivered, at), used={**inbox.used, **used})
+def _end_waiting(inbox: InboxState, item: int) -> InboxState:
+    """End an item undelivered; of one that did not wait there is nothing to forget."""
+    others = _without(inbox.waiting, item)
+    return inbox if len(others) == len(inbox.waiting) else _forget_texts(replace(inbox, waiting=others), (item,))
 
 
-def _remember_text(inbox: InboxState, exact: str, near: int | None, at: Instant, item: int) -> InboxState:
+def _add_use(
+    used: dict[str, tuple[Instant, ...]], channels: tuple[str, ...], at: Instant
+) -> dict[str, tuple[Instant, ...]]:
+    return {**used, **{channel: windows.add(used.get(channel, ()), at) for channel in channels}}
+
+
+def _add_text(
+    inbox: InboxState, exact: str, near: int | None, at: Instant, item: int
+) -> tuple[tuple[Seen, ...], tuple[Print, ...]]:
     """Remember an accepted text; forget those older than a day or over the bound, the oldest first."""
     since = at - DAY
-    seen = (*(one for one in inbox.seen if one.at > since and one.exact != exact), Seen(exact, at, item))
+    seen = [one for one in inbox.seen if one.exact != exact and one.at > since]
+    seen.append(Seen(exact, at, item))
     if near is None:
-        return replace(inbox, seen=seen[-EXACT_MAX:])
-    prints = (*(one for one in inbox.prints if one.at > since), Print(near, at, item))
-    return replace(inbox, seen=seen[-EXACT_MAX:], prints=prints[-NEAR_MAX:])
+        return tuple(seen[-EXACT_MAX:]), inbox.prints
+    prints = [one for one in inbox.prints if one.at > since]
+    prints.append(Print(near, at, item))
+    return tuple(seen[-EXACT_MAX:]), tuple(prints[-NEAR_MAX:])
 
 
 def _forget_texts(inbox: InboxState, items: Collection[int]) -> InboxState:
     """Forget the texts of items that ended undelivered: nobody has seen them, so they have no duplicates."""
     return replace(
         inbox,
-        seen=tuple(one for one in inbox.seen if one.item not in items),
-        prints=tuple(one for one in inbox.prints if one.item not in items),
+        seen=tuple([one for one in inbox.seen if one.item not in items]),
+        prints=tuple([one for one in inbox.prints if one.item not in items]),
     )
 
 
-def _without(waiting: tuple[Item, ...], items: Collection[int]) -> tuple[Item, ...]:
-    return tuple(one for one in waiting if one.version not in items) if waiting else waiting
+def _without(waiting: tuple[Item, ...], item: int) -> tuple[Item, ...]:
+    return tuple([one for one in waiting if one.version != item]) if waiting else waiting
 
 
 def _add_delivery(delivering: tuple[Delivery, ...], delivery: Delivery | None) -> tuple[Delivery, ...]:
@@ -155,12 +173,10 @@ def _settle_call(delivering: tuple[Delivery, ...], event: Delivered | ChannelFai
 
 def alarm(inbox: InboxState) -> Instant | None:
     """Return when the first waiting item is due or the incident ends."""
-    first = min((item.until_at for item in inbox.waiting), default=None)
-    return earliest(first, inbox.incident.ends_at if inbox.incident else None)
+    first = min([item.until_at for item in inbox.waiting]) if inbox.waiting else None
+    return earliest(first, inbox.incident.ends_at) if inbox.incident else first
 
 
 def index(inbox: InboxState) -> Index:
     """Make inboxes with an incident listable, and those in which something waits."""
-    if inbox.incident:
-        return Index(status="incident", owner=HAS_INCIDENT)
-    return Index(status="waiting" if inbox.waiting else "")
+    return _INCIDENT if inbox.incident else _WAITING if inbox.waiting else _RESTING

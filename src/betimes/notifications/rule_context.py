@@ -73,11 +73,7 @@ class RuleContext:
     def at_later(self, now: Instant, defer_count: int) -> RuleContext:
         """Return the same item at a later instant, as things stand now."""
         item = replace(self.item, defer_count=defer_count)
-        then = RuleContext(self.stream, self.inbox, self.shared, item, self.policy, now)
-        since = now - self.policy.dedup.window_s * SECOND
-        # Comparing texts is the expensive part: later, an item is like fewer others and never like more.
-        then.__dict__["matches"] = tuple(match for match in self.matches if match[2] > since)
-        return then
+        return RuleContext(self.stream, self.inbox, self.shared, item, self.policy, now)
 
     # -- the item and the person
 
@@ -94,20 +90,21 @@ class RuleContext:
     @lazy
     def matches(self) -> tuple[tuple[int, int | None, Instant], ...]:
         """The accepted items with the same or nearly the same text: item, distance (`None`: exact) and instant."""
-        item, since = self.item, self.now - self.policy.dedup.window_s * SECOND
-        found = [
+        item, dedup = self.item, self.policy.dedup
+        since = self.now - dedup.window_s * SECOND
+        found: list[tuple[int, int | None, Instant]] = [
             (seen.item, None, seen.at)
             for seen in self.inbox.seen
             if seen.exact == item.exact and seen.at > since and seen.item != item.version
         ]
-        if item.near is None or not self.policy.dedup.near:
-            return tuple(found)
-        near, most = item.near, self.policy.dedup.distance_max
-        return tuple(found) + tuple(
-            (one.item, distance(near, one.near), one.at)
-            for one in self.inbox.prints
-            if (near ^ one.near).bit_count() <= most and one.at > since and one.item != item.version
-        )
+        if item.near is not None and dedup.near:
+            near, most = item.near, dedup.distance_max
+            found += [
+                (one.item, distance(near, one.near), one.at)
+                for one in self.inbox.prints
+                if (near ^ one.near).bit_count() <= most and one.at > since and one.item != item.version
+            ]
+        return tuple(found)
 
     @lazy
     def superseded_items(self) -> tuple[Item, ...]:
@@ -164,7 +161,7 @@ class RuleContext:
         which they have no address; unless no other is left.
         """
         allowed = self.open_channels or self.item.channels
-        known = tuple(name for name in allowed if name in self.policy.channels) or allowed
+        known = tuple(filter(self.policy.channels.__contains__, allowed)) or allowed
         return tuple(filter(self._has_address, known)) or known if self.item.requested else known
 
     def _has_address(self, name: str) -> bool:
@@ -183,8 +180,9 @@ class RuleContext:
         return self.channel_free_at(name) <= self.now
 
     @lazy
-    def first_room_at(self) -> Instant | None:
-        return min(map(self.channel_free_at, self.usable_channels), default=None)
+    def roomy_channels(self) -> tuple[str, ...]:
+        """The usable channels that have room now."""
+        return tuple(filter(self.has_room, self.usable_channels))
 
     # -- digests and scores
 

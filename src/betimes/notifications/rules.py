@@ -271,10 +271,11 @@ def cooldown(context: RuleContext) -> Finding:
     reads=("channels.{channel}.cap_24h", "channels.{channel}.needs_address", "jitter_s"),
 )
 def channel_cap(context: RuleContext) -> Finding:
-    room_at = context.first_room_at
-    if room_at is None or room_at <= context.now:
-        return Finding((", ".join(context.usable_channels),))
-    return Finding((", ".join(context.usable_channels),), Hit("LATER", "CHANNEL_CAP", context.outside_quiet(room_at)))
+    names = ", ".join(context.usable_channels)
+    if context.roomy_channels:
+        return Finding((names,))
+    room_at = min(map(context.channel_free_at, context.usable_channels))
+    return Finding((names,), Hit("LATER", "CHANNEL_CAP", context.outside_quiet(room_at)))
 
 
 @_rule(
