@@ -25,6 +25,7 @@ import msgspec
 from benchmarks.places import PLACES, TENANT, Place
 from betimes.core.calendar import calendar_of
 from betimes.core.deciders import EffectCall
+from betimes.core.errors import BetimesError
 from betimes.core.instants import DAY, SECOND, Instant, parse
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
@@ -134,12 +135,13 @@ class Ticking:
         commands = [DefineSchedule(ScheduleDefinition(cron=cron, timezone=zone, target=target)) for cron, zone in DUE]
         for first in range(0, self._schedules, 2_000):
             numbers = range(first, min(first + 2_000, self._schedules))
-            await asyncio.gather(
-                *(
-                    self.engine.submit(Submission(stream=StreamId(TENANT, "schedule", f"s{n}"), command=command))
-                    for n, command in zip(numbers, cycle(commands), strict=False)
-                )
-            )
+            defined = [
+                Submission(stream=StreamId(TENANT, "schedule", f"s{n}"), command=command)
+                for n, command in zip(numbers, cycle(commands), strict=False)
+            ]
+            for answer in await self.engine.submit_many(defined):
+                if isinstance(answer, BetimesError):
+                    raise answer
 
 
 async def _peer(module: str, place: Place, schedules: int) -> Row:

@@ -111,8 +111,9 @@ def _tenant_cap(case: DecisionCostGateInput) -> Finding:
     if cap is None:
         return _NO_TENANT_CAP
     used = windows.count(case.tenant_runs, case.now, HOUR_S)
-    promised = sum(count for _, count in case.tenant_promised)
-    return Finding((used, promised, cap), _postpone(case, "TENANT_HOURLY_CAP") if tenant_binds(case) else None)
+    promised = sum([count for _, count in case.tenant_promised])
+    binds = tenant_binds(case) if promised else used >= cap
+    return Finding((used, promised, cap), _postpone(case, "TENANT_HOURLY_CAP") if binds else None)
 
 
 def _saturation(case: DecisionCostGateInput) -> Finding:
