@@ -352,6 +352,19 @@ async def policy(live: Live) -> None:
         await live.bt.mine.tenants.set_policy(PolicyRequest(changed))
 
 
+async def holds(live: Live) -> None:
+    """Somebody holds everything or some domains for a while, replaces that, or ends it early."""
+    random, tenants = live.random, live.bt.mine.tenants
+    if random.random() < 0.3:
+        await tenants.end_hold(note="enough")
+        return
+    domains = random.choice((None, ["automation"], ["notifications", "runs"], ["intents"], ["scores", "automation"]))
+    until = render(live.clock() + random.randrange(60, random.choice((900, 30_000))) * 1_000_000)
+    await tenants.set_hold(
+        {"until": until, "reason": random.choice(("template", "drill"))} | ({"domains": domains} if domains else {})
+    )
+
+
 TRAFFIC: dict[str, Traffic] = {
     "runs": runs,
     "notifications": notifications,

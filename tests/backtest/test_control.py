@@ -13,7 +13,7 @@ from betimes.backtest.plan import Candidate, Plan
 from betimes.core.instants import DAY, MINUTE, parse
 from betimes.engine.tenants.model import tenant_stream
 from betimes.runs.views import TriggerRequest
-from tests.backtest.recordings import POLICY, START, TRAFFIC, Live, policy, recorded
+from tests.backtest.recordings import POLICY, START, TRAFFIC, Live, holds, policy, recorded
 
 HASTY = {"notifications": {"score_defer_s": 60, "jitter_s": 0}}
 SAME = Plan(candidates=(Candidate("same", POLICY),))
@@ -40,6 +40,20 @@ async def test_all_domains_together_while_the_policy_changes(seed: int) -> None:
     assert report.control.reproduced
     assert report.control.identical == report.control.segments
     assert report.control.verdicts > 50
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_holds_are_rehearsed(seed: int) -> None:
+    """Nothing that was held fires before its hold ends, in the control and under a candidate."""
+    async with recorded(*TRAFFIC.values(), holds, holds, seed=seed, steps=80) as live:
+        report = await live.bt.backtest(SAME)
+        half = (parse(START) + live.clock()) // 2
+        late = await live.bt.backtest(Plan(candidates=SAME.candidates, since_at=half))
+    for one in (report, late):
+        assert one.control.reproduced
+        assert one.control.identical == one.control.segments
+        (same,) = one.candidates
+        assert (same.flip_count, same.fallbacks, same.refused, same.gone) == (0, {}, {}, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

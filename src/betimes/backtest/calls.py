@@ -19,10 +19,11 @@ from betimes.core.deciders import Call, Settled
 from betimes.core.instants import DAY, Instant
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.jobs import Job, Submission
+from betimes.engine.tenants.model import HOLD_MAX
 
 Identity: TypeAlias = tuple[str, StreamId, Instant | None]
-KEPT = 7 * DAY
-"""A call whose end is not recorded within this time is not waited for any more."""
+KEPT = HOLD_MAX + 7 * DAY
+"""A call whose end is not recorded within this time is not waited for any more; a hold may keep it from beginning."""
 WORKER = "backtest"
 
 

@@ -22,15 +22,16 @@ from betimes.backtest.control import Control, ControlCheck
 from betimes.backtest.domain_rules import INPUTS, STARTS, SWEEPS
 from betimes.backtest.plan import Plan
 from betimes.backtest.tally import NOTHING, Sample, WorldAnswer, WorldTally, bump
-from betimes.backtest.traffic import Chain, cause_of, pruned_refusal, role_of
+from betimes.backtest.traffic import Chain, begins_hold, cause_of, pruned_refusal, role_of
 from betimes.backtest.worlds import ACTOR, World
 from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.deciders import Command, Settled
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded, Segment
-from betimes.core.streams import KeyId, StreamId
+from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.codecs import Kinds
+from betimes.engine.held_work import GRACE
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
 from betimes.engine.rehearsal import REQUEST, RehearsedStep
@@ -148,10 +149,15 @@ class Lockstep:
         result = self._result
         result.segments += segment.stream.kind != "tenant"
         role = role_of(segment)
-        if segment.at == self._at and role == "caused":
+        cause = cause_of(segment) if role == "caused" else None
+        is_held = cause is not None and self.control.rehearsal.held.waits_for(cause)
+        began_before = cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
+        if segment.at == self._at and role == "caused" and not is_held and not began_before:
             self._settle_until(segment)
-        self._come_to(segment.at)
-        if role == "outside" or (role == "caused" and self._began_before(segment)):
+        self._come_to(segment.at, settles=not begins_hold(segment))
+        if cause and is_held:
+            self._deliver(cause)
+        elif role == "outside" or began_before:  # no world will produce what was caused before the window
             self._outside(segment)
         elif role == "settled":
             self._settle_call(segment)
@@ -160,9 +166,9 @@ class Lockstep:
         if segment.stream.kind != "tenant":
             self._check.note_recorded(segment)
 
-    def _come_to(self, at: Instant) -> None:
-        """Move every world to this instant."""
-        if at != self._at:
+    def _come_to(self, at: Instant, *, settles: bool = True) -> None:
+        """Move every world to this instant; what a hold finds undelivered is not settled before it."""
+        if at != self._at and settles:
             self._settle_down()
         self._at = at
         for world in self._worlds:
@@ -180,11 +186,6 @@ class Lockstep:
             for world in self.others:
                 world.rehearsal.settle_once()
 
-    def _began_before(self, segment: Segment) -> bool:
-        """Return whether its cause lies before the window, so that no world will produce it."""
-        cause = cause_of(segment)
-        return cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
-
     def _command(self, segment: Segment) -> Command:
         assert segment.command is not None
         return self.kinds.of(segment.stream).command(segment.command, segment)
@@ -200,6 +201,20 @@ class Lockstep:
         same = [world for world in self.others if world.rehearsal.alarm_at(stream) == at]
         for world in (self.control, *same):
             world.rehearsal.ring(stream)
+
+    # -- what was held
+
+    def is_sent_by_record(self, id: EffectId, waited: int) -> bool:
+        """Return whether the recorded world has the same send waiting, so that its record says when it went.
+
+        One that wrote nothing has no record, so nobody waits for long.
+        """
+        return waited < GRACE and self.control.rehearsal.held.waits_for(id)
+
+    def _deliver(self, held: EffectId) -> None:
+        self.control.rehearsal.deliver(held, with_earlier=False)  # what wrote nothing is not recorded
+        for world in self.others:
+            world.rehearsal.deliver(held, with_earlier=True)
 
     # -- what came from outside
 
@@ -245,8 +260,8 @@ class Lockstep:
         for world in self.others:
             if self._has_same_policy(world, tenant, kind):
                 continue
-            known = {*self.control.rehearsal.due(kind, at, tenant)}
-            for stream in world.rehearsal.due(kind, at, tenant):
+            known = {*self.control.rehearsal.due.find_due(kind, at, tenant)}
+            for stream in world.rehearsal.due.find_due(kind, at, tenant):
                 if stream not in known:  # the record says what became of those
                     after = world.submit(Job(Submission(stream=stream, command=command, actor=ACTOR)))
                     self._compare(world, stream, None, None, after, at, 0)

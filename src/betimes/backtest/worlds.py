@@ -16,7 +16,7 @@ from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import Instant
 from betimes.core.policies import PolicyBook
 from betimes.core.segments import Recorded
-from betimes.core.streams import KeyId, StreamId
+from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.memo import MemoTable
@@ -42,6 +42,7 @@ class Among(Protocol):
 
     def is_outside(self, stream: StreamId) -> bool: ...
     def is_rung_by_record(self, stream: StreamId, at: Instant) -> bool: ...
+    def is_sent_by_record(self, id: EffectId, waited: int) -> bool: ...
     def reports(self, stream: StreamId) -> bool: ...
     def note_step(self, world: World, step: RehearsedStep, answer: WorldAnswer | None) -> None: ...
 
@@ -68,6 +69,7 @@ class World:
             first=among.first_look,
             is_outside=among.is_outside,
             is_late=among.is_rung_by_record if candidate else _always,
+            is_recorded=among.is_sent_by_record if candidate else _always,
             teaches=None if candidate else among.recollection,
             learns=among.recollection if candidate else None,
         )
@@ -125,7 +127,7 @@ class World:
         self._among.note_step(self, step, answer)
 
 
-def _always(stream: StreamId, at: Instant) -> bool:
+def _always(*_: object) -> bool:
     return True
 
 

@@ -92,7 +92,8 @@ class Batch:
         self.writer = writer or DecisionWriter(self.changes, settings)
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
-        self._holds: dict[str, TenantHold] = {}
+        self.holds: dict[str, TenantHold] = {}
+        """Of tenants that have one, or lately had."""
 
     def still_needed(self, jobs: Sequence[Job]) -> set[StreamId]:
         """Return the streams that jobs need under the policy in force and that the one last seen did not name."""
@@ -122,7 +123,7 @@ class Batch:
         # The policy in force is found inside the transaction, whatever was guessed when its streams were asked for.
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
-        if job.send and self._holds and self._is_held(job.send.source):
+        if job.send and self.holds and self._is_held(job.send.source):
             job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
             self._blocked_sources.add(job.send.source)  # if that is in this very batch, the next must not overtake it
             return HELD
@@ -225,17 +226,17 @@ class Batch:
             deployment, own = self.find_stream(DEPLOYMENT), self.find_stream(tenant_stream(tenant))
             if deployment is None or own is None:
                 return None
-            self._note_hold(tenant, own.state)
+            self.note_hold(tenant, own.state)
             known = self._policies.effective(tenant, deployment.state, own.state)
             self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
 
-    def _note_hold(self, tenant: str, state: TenantState | None) -> None:
+    def note_hold(self, tenant: str, state: TenantState | None) -> None:
         """See what must not fire, and what could not until lately."""
         if self.heeds_holds and state is not None and (state.hold or state.released):
-            self._holds[tenant] = tenant_hold(self._kinds, state, self._tx.now)
-        elif self._holds:
-            self._holds.pop(tenant, None)
+            self.holds[tenant] = tenant_hold(self._kinds, state, self._tx.now)
+        elif self.holds:
+            self.holds.pop(tenant, None)
 
     def find_stream(self, stream: StreamId) -> LoadedStream | None:
         """Return a stream as the batch has left it so far; `None` if somebody else holds it."""
@@ -274,7 +275,7 @@ class Batch:
         return lives
 
     def _is_held(self, stream: StreamId) -> bool:
-        hold = self._holds.get(stream.tenant)
+        hold = self.holds.get(stream.tenant)
         return hold is not None and stream.kind in hold.kinds
 
     def _sendable(self, send: EffectId) -> bool:
@@ -334,7 +335,7 @@ class Batch:
             if again is None:
                 return first
             command, key = again, None  # the key has its answer; what still follows from it is a command without one
-        hold = self._holds.get(lives[0].stream.tenant) if self._holds else None
+        hold = self.holds.get(lives[0].stream.tenant) if self.holds else None
         turn = Turn(turn_id, turn_instant(self._tx.now, lives), policy, job, job.submission, hold)
         recorded = take_turn(self, turn, lives, command, key, self._settings.wakes_before_command_max)
         if recorded is None:

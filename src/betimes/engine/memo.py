@@ -3,11 +3,13 @@
 `decide` is pure, so the same states, command, instant and policy give the same decision. One world teaches: of every
 command it takes it notes the streams as they were, the sections of the policy that were looked at, and what was left
 when it was done. Another world in which all of them are the very same, and whose policy says the same in those
-sections, takes over what was left. Memos are kept until all worlds have come to the same instant.
+sections, takes over what was left. Memos are kept until all worlds have come to the same instant. Holds are the same in
+all worlds at all instants, so a memo need not say which one it was made under.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -75,6 +77,14 @@ class DecisionMemo:
 
     def saw(self, live: LoadedStream) -> None:
         self.before.setdefault(live.stream, (live.state, live.version, live.at))
+
+    def is_here(self, find: Callable[[StreamId], LoadedStream]) -> bool:
+        """Return whether all streams that mattered are the very same in another world."""
+        for name, (state, version, at) in self.before.items():
+            live = find(name)
+            if live.state is not state or live.version != version or live.at != at:
+                return False
+        return True
 
 
 class MemoTable:

@@ -27,10 +27,12 @@ from betimes.core.verdicts import Verdict, within_bound
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Job, Submission
+from betimes.engine.past_holds import read_past_holds
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
 from betimes.engine.replay import Replayed
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.store import PAGE_MAX, Store
+from betimes.engine.tenants.model import TenantState
 
 SEGMENTS_MAX = 20_000
 """Segments that are read to find out how things stood."""
@@ -68,6 +70,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     command: Command
     streams: Mapping[StreamId, PastStream]
     policy: Policy
+    tenant: TenantState | None = None
+    """Its holds, if it has or lately had one."""
 
     @property
     def state(self) -> Any:
@@ -88,7 +92,8 @@ async def load_past(engine: Engine, segment: Segment) -> Past:
     reader = _Reader(engine, segment)
     names = dict.fromkeys((*streams_of(kinds, job, policy), *reads_of(kinds, stream)))
     streams = {name: await reader.read(name) for name in names}
-    return Past(segment=segment, command=command, streams=streams, policy=policy)
+    tenant = await read_past_holds(engine.store, kinds, segment)
+    return Past(segment=segment, command=command, streams=streams, policy=policy, tenant=tenant)
 
 
 async def recorded_policy(engine: Engine, fingerprint: str) -> Policy:
@@ -210,6 +215,7 @@ def _world_of(engine: Engine, past: Past, policy: Policy, steps: list[RehearsedS
     for name, (version, was, last_at) in past.streams.items():
         own = state if state is not None and name == segment.stream else was
         world.put(name, version, own, last_at)
+    world.held.note_tenant(segment.stream.tenant, past.tenant, segment.at)
     world.begin_at(segment.at)
     return world
 
@@ -217,9 +223,9 @@ def _world_of(engine: Engine, past: Past, policy: Policy, steps: list[RehearsedS
 def _ring_alarms(
     world: Rehearsal, stream: StreamId, steps: list[RehearsedStep], until_at: Instant | None
 ) -> Iterator[list[RehearsedStep]]:
-    """Ring a stream's alarms before an instant, each at its own; yield what was decided at each."""
+    """Ring a stream's alarms before an instant, each at its own or after its hold; yield what was decided at each."""
     for _ in range(ALARMS_MAX):
-        alarm_at, told = world.alarm_at(stream), len(steps)
+        alarm_at, told = world.rings_at(stream), len(steps)
         if alarm_at is None or (until_at is not None and alarm_at >= until_at):
             return
         world.begin_at(max(world.now, alarm_at))

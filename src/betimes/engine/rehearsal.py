@@ -18,15 +18,17 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import Call, Command, Decision, Event, Send
+from betimes.core.deciders import Call, Command, Decider, Decision, Event, Send
 from betimes.core.errors import BetimesError
-from betimes.core.instants import MINUTE, SECOND, Instant
+from betimes.core.instants import MINUTE, SECOND, Instant, earliest
 from betimes.core.policies import Policy, PolicyBook
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.batch import Batch, StreamExists
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kinds
+from betimes.engine.due_list import DueList
+from betimes.engine.held_work import HeldWork, SentCommand
 from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
 from betimes.engine.memory_transaction import EndlessTx, EveryStream
@@ -71,27 +73,25 @@ class Rehearsal:
         first: Callable[[StreamId], None] = lambda stream: None,
         is_late: Callable[[StreamId, Instant], bool] = lambda stream, at: False,
         is_outside: Callable[[StreamId], bool] = lambda stream: False,
+        is_recorded: Callable[[EffectId, int], bool] = lambda id, waited: False,
         swept: frozenset[str] = frozenset(),
         policy: Policy | None = None,
         teaches: MemoTable | None = None,
         learns: MemoTable | None = None,
     ) -> None:
-        """`first` is told of every stream when it is first looked at; `swept`: kinds that `due` can be asked for.
+        """`first` is told of every stream that is looked at; `swept`: kinds that `due` lists.
 
-        An alarm that `is_late` waits for `ring` or `release`. What is sent to a stream that `is_outside` goes nowhere.
+        An alarm that `is_late` waits for `ring` or `release`; what was held and `is_recorded` for `deliver`. What is
+        sent to a stream that `is_outside` goes nowhere.
         With a `policy`, everything is decided by that one, whatever the streams of tenants say.
         """
         self._kinds, self._settings, self._policy = kinds, settings, policy
         self._given, self._moment = EveryStream(first), EndlessTx()
+        policies = PoliciesInForce(book)
         self._batch = Batch(
-            self._moment,
-            kinds=kinds,
-            cache=self._given,
-            policies=PoliciesInForce(book),
-            settings=settings,
-            writer=self,
+            self._moment, kinds=kinds, cache=self._given, policies=policies, settings=settings, writer=self
         )
-        self._batch.heeds_holds = False  # what a hold made late waits for its recorded ring, as after any down time
+        self.held = HeldWork(self._batch, is_recorded)
         self._teaches = teaches
         self._learns = learns
         self._memo: DecisionMemo | None = None
@@ -100,8 +100,8 @@ class Rehearsal:
         self._late: dict[StreamId, Instant] = {}
         self._call = call
         self._alarms: list[tuple[Instant, StreamId]] = []
-        self._due: dict[str, list[tuple[Instant, StreamId]]] = {kind: [] for kind in swept}
-        self._outbox: list[tuple[EffectId, Send, str]] = []
+        self.due = DueList(swept, self._find)
+        self._outbox: list[SentCommand] = []
         self._ends: deque[Job] = deque()
         self._expiring: list[tuple[Instant, KeyId]] = []
         self.failures: dict[str, int] = {}
@@ -121,8 +121,7 @@ class Rehearsal:
         self._given.put(stream, Cached(version, state, at, alarm_at, GENESIS, 0))
         if alarm_at is not None:
             heappush(self._alarms, (alarm_at, stream))
-        if state is not None and stream.kind in self._due:
-            self._list(stream, decider.index(state).due_at)
+        self._list(stream, decider, state)
 
     def remember(self, key: KeyId, recorded: Recorded) -> None:
         """A key that was used before the rehearsal began; what was promised then is taken from the verdict."""
@@ -145,24 +144,12 @@ class Rehearsal:
         assert live  # every stream there is is here
         return live
 
-    def due(self, kind: str, until_at: Instant, tenant: str) -> list[StreamId]:
-        """Streams of a kind that can be swept and whose `due_at` has come."""
-        listed = self._due[kind]
-        kept: dict[StreamId, Instant] = {}  # each once, however often it was listed
-        while listed and listed[0][0] <= until_at:
-            at, stream = heappop(listed)
-            live = self._find(stream)
-            if live.state is not None and live.decider.index(live.state).due_at == at:
-                kept[stream] = at
-        for stream, at in kept.items():
-            heappush(listed, (at, stream))
-        return [stream for stream in kept if stream.tenant == tenant]
-
     # -- time
 
     def begin_at(self, at: Instant) -> None:
         """Let it be this instant; what is due already rings with the first step on."""
         self._moment.now = at
+        self.held.pass_time(at)
 
     def next_alarm_at(self) -> Instant | None:
         """When the next alarm rings by itself."""
@@ -170,14 +157,20 @@ class Rehearsal:
             at, stream = self._alarms[0]
             alarm_at = self.alarm_at(stream)
             if alarm_at is not None and alarm_at <= at:
-                if not self._is_late(stream, alarm_at):
+                if self._is_late(stream, alarm_at):
+                    self._late[stream] = at
+                elif not self.held.keep_alarm(stream, at):
                     return at
-                self._late[stream] = at
             heappop(self._alarms)
         return None
 
     def alarm_at(self, stream: StreamId) -> Instant | None:
         return self._find(stream).alarm_at
+
+    def rings_at(self, stream: StreamId) -> Instant | None:
+        """Return when the alarm of a stream can ring: not before its hold has ended."""
+        alarm_at = self.alarm_at(stream)
+        return None if alarm_at is None else max(alarm_at, self.held.until_at(stream))
 
     def release(self, stream: StreamId) -> None:
         """Nobody will ring a late alarm any more: it rings by itself."""
@@ -194,12 +187,21 @@ class Rehearsal:
 
     def advance_to(self, at: Instant) -> None:
         """Ring everything that is due on the way and not late, in order, and apply what it sends."""
-        while (alarm_at := self.next_alarm_at()) is not None and alarm_at <= at:
-            self._moment.now = max(self._moment.now, alarm_at)
+        while (next_at := earliest(self.next_alarm_at(), self.held.next_look_at())) is not None and next_at <= at:
+            self.begin_at(max(self.now, next_at))
+            self._let_go()
             self._ring_together()
             self.settle_down()
-        self._moment.now = max(self._moment.now, at)
+        self.begin_at(max(self.now, at))
         self._forget_keys()
+
+    def _let_go(self) -> None:
+        """Let what was held be due, if its hold has ended."""
+        for stream, work in self.held.take_free(self.now):
+            self._outbox.extend(work.sends.values())
+            self._ends.extend(work.ends)
+            if work.alarm_at is not None:
+                heappush(self._alarms, (work.alarm_at, stream))
 
     def _ring_together(self) -> None:
         woken: dict[StreamId, Instant] = {}
@@ -244,7 +246,7 @@ class Rehearsal:
 
     def settle_once(self) -> bool:
         """Apply what was sent so far in one batch, as the engine does, else what calls led to; was there any?"""
-        sent = sorted(self._outbox, key=_by_id)
+        sent = [one for one in sorted(self._outbox, key=_by_id) if not self.held.keep_send(one)]
         self._outbox.clear()
         jobs = [self._job_of_send(*one) for one in sent] or [*self._ends]
         if not sent:
@@ -252,6 +254,11 @@ class Rehearsal:
         for job in jobs:
             self._try(job)
         return bool(jobs)
+
+    def deliver(self, id: EffectId, *, with_earlier: bool) -> None:
+        """Apply a send that was held, after those its source made before it if asked for."""
+        for sent in self.held.take_send(id, with_earlier=with_earlier):
+            self._try(self._job_of_send(*sent))
 
     def _try(self, job: Job) -> None:
         try:
@@ -261,13 +268,10 @@ class Rehearsal:
 
     def _job_of_send(self, id: EffectId, send: Send, correlation: str) -> Job:
         """The command as its target reads it."""
+        command = self._kinds.of(send.to).command(encode(send.command), id)
+        collection, key = send.collection, send.key
         asked = Submission(
-            stream=send.to,
-            command=self._kinds.of(send.to).command(encode(send.command), id),
-            key=send.key,
-            collection=send.collection,
-            request=REQUEST,
-            correlation=correlation,
+            stream=send.to, command=command, key=key, collection=collection, request=REQUEST, correlation=correlation
         )
         return Job(asked, cause=id.handle)
 
@@ -314,7 +318,7 @@ class Rehearsal:
         if memo.key != job.key or memo.command != job.submission.command:
             return None
         policy = self.policy(stream.tenant)
-        if policy is None or not self._is_here(memo) or not table.is_the_same_by(memo, policy):
+        if policy is None or not memo.is_here(self._find) or not table.is_the_same_by(memo, policy):
             return None
         assert memo.recorded
         for move in memo.moves:
@@ -323,13 +327,6 @@ class Rehearsal:
             if move.key:
                 self._batch.answers[move.key] = (REQUEST, mine.recorded)
         return replace(memo.recorded, policy=policy.fingerprint)
-
-    def _is_here(self, memo: DecisionMemo) -> bool:
-        for name, (state, version, at) in memo.before.items():
-            live = self._find(name)
-            if live.state is not state or live.version != version or live.at != at:
-                return False
-        return True
 
     # -- what a decision leaves
 
@@ -371,9 +368,10 @@ class Rehearsal:
             id = EffectId(*stream, recorded.version, place)
             if isinstance(effect, Send):
                 if not self._is_outside(effect.to):
-                    self._outbox.append((id, effect, correlation_of(job.submission.correlation, effect.key)))
-            else:
-                self._ends.extend(self._call(id, effect, now))
+                    correlation = correlation_of(job.submission.correlation, effect.key)
+                    self._outbox.append(SentCommand(id, effect, correlation))
+            elif (ends := self._call(id, effect, now)) and not self.held.keep_ends(stream, ends):
+                self._ends.extend(ends)
 
     def _advance(self, live: LoadedStream, state: Any, alarm_at: Instant | None, now: Instant) -> None:
         stream = live.stream
@@ -383,16 +381,18 @@ class Rehearsal:
         if alarm_at is not None and alarm_at != live.alarm_at:
             heappush(self._alarms, (alarm_at, stream))
         live.alarm_at = alarm_at
-        if state is not None and stream.kind in self._due:
-            self._list(stream, live.decider.index(state).due_at)
+        self._list(stream, live.decider, state)
 
-    def _list(self, stream: StreamId, due_at: Instant | None) -> None:
-        if due_at is not None:
-            heappush(self._due[stream.kind], (due_at, stream))
+    def _list(self, stream: StreamId, decider: Decider[Any], state: Any) -> None:
+        """Note what others ask of a state: when it is due for a sweep, and what a tenant holds."""
+        if state is not None and stream.kind in self.due:
+            self.due.put(stream, decider.index(state).due_at)
+        elif stream.kind == DEPLOYMENT.kind:
+            self.held.note_tenant(stream.tenant, state, self.now)
 
 
-def _by_id(sent: tuple[EffectId, Send, str]) -> EffectId:
-    return sent[0]
+def _by_id(sent: SentCommand) -> EffectId:
+    return sent.id
 
 
 def _state_after(live: LoadedStream, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
