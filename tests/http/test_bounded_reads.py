@@ -36,9 +36,8 @@ PAGE = 100
 GROWTH_MAX = 1.5
 STEPS_MIN = 8_000
 """Steps of SQLite's machine that nobody minds."""
-PAGES_MIN = 600
-"""Pages of PostgreSQL that nobody minds. Intents that are enabled have one of 153 statuses, each looked up in an index
-of three levels, from some thousand streams on: 510 pages with 1,200 copies, and with 5,000."""
+PAGES_MIN = 500
+"""Pages of PostgreSQL that nobody minds."""
 COUNTS = "count(*)"
 """In what counts all that is owed, by its nature."""
 PASSES: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -128,6 +128,29 @@ async def test_a_page_of_a_long_history_is_read_without_sorting_all_of_it() -> N
             assert not [step for step in plan if "Sort" in step], plan
 
 
+@pytest.mark.parametrize("name", ["newest_streams_among", "due_streams_among"])
+async def test_of_many_statuses_only_those_are_searched_for_that_streams_have(name: str) -> None:
+    among = [f"s{n:03}" for n in range(0, 150, 2)]
+    asked = STREAMS | NO_STREAM | {"after_created_at": None, "after_due_at": None, "due_before": 9, "among": among}
+    async with opened_stores(server_dsn()) as [store], raw_connection() as connection:
+        await connection.execute(f"""
+            INSERT INTO {store._schema}.stream (tenant, kind, id, version, created_at, due_at, owner, status, state)
+            SELECT 'acme', 'thing', n, 1, n, n % 7, 'ann', (ARRAY['s001', 's004', 's005', 's100'])[1 + n % 4], '{{}}'
+            FROM generate_series(1, 2000) n
+        """)
+        await connection.execute(
+            f"ANALYZE {store._schema}.stream; SET enable_seqscan = off; SET enable_bitmapscan = off"
+        )
+        sql, arguments = prepare_statement(store._schema, name, asked)
+        found = await connection.fetch(sql, *arguments)
+        assert len(found) == STREAMS["limit"]
+        assert {record["status"] for record in found} == {"s004", "s100"}
+        explain = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF)"
+        plan = [row[0] for row in await connection.fetch(f"{explain} {sql}", *arguments)]
+        searches = sum(int(step.partition(": ")[2]) for step in plan if "Index Searches:" in step)
+        assert 0 < searches <= 6, plan
+
+
 async def test_an_audit_seeks_no_row_among_all_of_its_kind() -> None:
     """Without statistics, as in a copy that was just restored, 8,000 messages of one sensor took over half a minute."""
     async with opened_stores(server_dsn()) as [store], raw_connection() as connection:

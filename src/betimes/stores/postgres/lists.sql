@@ -1,5 +1,6 @@
 -- Statements that list streams, segments and effects, in the same form as in `queries.sql`. Each is read along an index,
--- in its order; what narrows it besides is looked through.
+-- in its order; what narrows it besides is looked through. Of many statuses only those are searched for that streams
+-- have: from each that is found to the next that is asked for.
 
 -- streams: streams that exist, in order of their ids
 SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
@@ -33,13 +34,28 @@ WHERE created_at IS NOT NULL AND version > 0
     AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
 ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
 
--- newest_streams_among: the same of any of these statuses, each read along an index
+-- newest_streams_among: the same of any of these statuses, each that there is read along an index
+WITH RECURSIVE present (status) AS (
+    (
+        SELECT status FROM betimes.stream
+        WHERE tenant = :tenant AND kind = :kind AND status <> ''
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a)
+        ORDER BY tenant, kind, status LIMIT 1
+    )
+    UNION ALL
+    SELECT n.status FROM present p CROSS JOIN LATERAL (
+        SELECT status FROM betimes.stream
+        WHERE tenant = :tenant AND kind = :kind AND status <> ''
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a WHERE a COLLATE "C" > p.status)
+        ORDER BY tenant, kind, status LIMIT 1
+    ) n
+)
 SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
     s.snooze_until, s.created_at, s.listed_at, s.snooze_error
-FROM unnest(:among::text[]) x
+FROM present x
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.stream
-    WHERE tenant = :tenant AND kind = :kind AND status = x AND status <> '' AND version > 0
+    WHERE tenant = :tenant AND kind = :kind AND status = x.status AND status <> '' AND version > 0
         AND state IS NOT NULL --? living
         AND owner = :owner --?
         AND owner <> '' --? owned
@@ -48,6 +64,7 @@ CROSS JOIN LATERAL (
         AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
     ORDER BY created_at DESC, id DESC LIMIT :limit
 ) s
+WHERE x.status = ANY (:among)
 ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
 
 -- due_streams: streams that exist and are due by an instant, the earliest first
@@ -65,13 +82,30 @@ WHERE version > 0 AND due_at <= :due_before
     AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
 ORDER BY due_at, tenant, kind, id LIMIT :limit;
 
--- due_streams_among: streams with an owner that are due, of any of these statuses, each read along an index
+-- due_streams_among: streams with an owner that are due, of any of these statuses, each that there is along an index
+WITH RECURSIVE present (status) AS (
+    (
+        SELECT status FROM betimes.stream
+        WHERE kind = :kind AND owner <> '' AND due_at IS NOT NULL
+            AND tenant = :tenant --?
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a)
+        ORDER BY kind, status, due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT n.status FROM present p CROSS JOIN LATERAL (
+        SELECT status FROM betimes.stream
+        WHERE kind = :kind AND owner <> '' AND due_at IS NOT NULL
+            AND tenant = :tenant --?
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a WHERE a COLLATE "C" > p.status)
+        ORDER BY kind, status, due_at LIMIT 1
+    ) n
+)
 SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
     s.snooze_until, s.created_at, s.listed_at, s.snooze_error
-FROM unnest(:among::text[]) x
+FROM present x
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.stream
-    WHERE kind = :kind AND status = x AND due_at <= :due_before AND owner <> '' AND version > 0
+    WHERE kind = :kind AND status = x.status AND due_at <= :due_before AND owner <> '' AND version > 0
         AND tenant = :tenant --?
         AND state IS NOT NULL --? living
         AND owner = :owner --?
@@ -80,6 +114,7 @@ CROSS JOIN LATERAL (
         AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
     ORDER BY due_at, tenant, id LIMIT :limit
 ) s
+WHERE x.status = ANY (:among)
 ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit;
 
 -- listed_streams: streams that stand in a list by an instant, the earliest first
