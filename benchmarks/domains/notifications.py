@@ -6,7 +6,6 @@ fingerprinted. `windows` are the three fatigue caps alone, by `limits`' moving w
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -22,6 +21,7 @@ from benchmarks.domains.notifications_by_hand import Asked, ByHand, by_hand
 from benchmarks.measuring import STRIDE
 from benchmarks.places import PLACES, TENANT, Place
 from betimes.core.canonical import encode
+from betimes.core.errors import BetimesError
 from betimes.core.policies import PolicyBook
 from betimes.core.streams import StreamId
 from betimes.domain.hooks import Hooks
@@ -89,19 +89,17 @@ def notifications(prefix: str, people: int) -> Iterator[Asked]:
 
 
 async def through_engine(engine: Engine, source: Iterator[Asked], total: int) -> float:
-    async def submit(person: str, key: str, command: Notify) -> None:
-        stream = StreamId(TENANT, "inbox", person)
-        await engine.submit(
-            Submission(stream=stream, command=command, key=key, collection=NOTIFICATIONS, request=person)
-        )
-
-    async def submitter(share: int) -> None:
-        for _ in range(share):
-            await submit(*next(source))
-
     started = time.perf_counter()
-    await asyncio.gather(*(submitter(total // BATCH) for _ in range(BATCH)))
+    for _ in range(total // BATCH):
+        for answer in await engine.submit_many([_submission(*next(source)) for _ in range(BATCH)]):
+            if isinstance(answer, BetimesError):
+                raise answer
     return total // BATCH * BATCH / (time.perf_counter() - started)
+
+
+def _submission(person: str, key: str, command: Notify) -> Submission:
+    stream = StreamId(TENANT, "inbox", person)
+    return Submission(stream=stream, command=command, key=key, collection=NOTIFICATIONS, request=person)
 
 
 async def through_hands(loop: ByHand, source: Iterator[Asked], total: int) -> float:

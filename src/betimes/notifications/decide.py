@@ -141,7 +141,7 @@ def _prints(
 
 def command_problems(command: Notify, policy: NotificationsPolicy) -> tuple[tuple[str, str], ...]:
     """Return what is wrong with a notification by the policy in force."""
-    is_known = command.event_type in policy.event_types and policy.channels.keys() >= set(command.channels)
+    is_known = command.event_type in policy.event_types and all(map(policy.channels.__contains__, command.channels))
     found = () if is_known else name_problems(command.event_type, command.channels, policy)
     return found if command.channels else (*found, ("channels", "at least one"))
 
@@ -172,13 +172,6 @@ def _refuse(builder: DecisionBuilder, item: Item, problems: tuple[tuple[str, str
 
 
 # -- incidents
-
-
-def _is_news_for_all(command: Command) -> bool:
-    """Return whether it opens or ends the tenant's incident, which is then written in the same turn."""
-    if not isinstance(command, Notify) or command.event_type != "SYSTEM" or command.metadata.get("scope") != "global":
-        return False
-    return command.metadata.get("incident") is True or command.metadata.get("recovery") is True
 
 
 def _update_incident(view: View[InboxState], command: Notify, builder: DecisionBuilder) -> None:
@@ -239,8 +232,11 @@ def _set_preferences(builder: DecisionBuilder, command: SetPreferences) -> Decis
 
 
 def needs(stream: StreamId, command: Command, policy: Policy) -> tuple[StreamId, ...]:
-    """Lock the tenant's incident for a command that changes it; all others only read it."""
-    return _incident_streams(stream.tenant) if _is_news_for_all(command) else ()
+    """Lock the tenant's incident for a command that opens or ends it; all others only read it."""
+    if not isinstance(command, Notify) or command.event_type != "SYSTEM" or command.metadata.get("scope") != "global":
+        return ()
+    changes_it = command.metadata.get("incident") is True or command.metadata.get("recovery") is True
+    return _incident_streams(stream.tenant) if changes_it else ()
 
 
 def reads(stream: StreamId) -> tuple[StreamId, ...]:

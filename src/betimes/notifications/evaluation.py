@@ -17,7 +17,7 @@ from betimes.core.verdicts import Hit, Verdict
 from betimes.notifications import windows
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.model import NotificationReply, Unenforced
-from betimes.notifications.policy import IN_APP, AfterDeferrals
+from betimes.notifications.policy import HOUR_S, IN_APP, AfterDeferrals
 from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.rules import PIPELINE, RULES
 
@@ -169,10 +169,11 @@ def _day_frees_at(context: RuleContext) -> Instant:
 def _score_reached_at(context: RuleContext) -> Instant | None:
     """Return when the score reaches the lower threshold: it grows as deliveries leave the last hour."""
     never = context.policy.thresholds_for(context.item.event_type).never
-    recent = context.inbox.delivered[len(context.inbox.delivered) - context.recent :]
-    for left, at in enumerate(recent, start=1):
-        if context.score_with(len(recent) - left).reaches(never):
-            return at + 3_600 * SECOND
+    delivered = context.inbox.delivered
+    recent = windows.count(delivered, context.now, HOUR_S)
+    for left in reversed(range(recent)):
+        if context.score_with(left).reaches(never):
+            return delivered[-1 - left] + HOUR_S * SECOND
     return None
 
 

@@ -156,7 +156,7 @@ class IncidentState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     closed_at: Instant | None = None
 
 
-class Unenforced(msgspec.Struct, frozen=True, omit_defaults=True):
+class Unenforced(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The verdict that rules in shadow would have led to."""
 
     outcome: Literal["NOW", "LATER", "NEVER"]
@@ -164,7 +164,7 @@ class Unenforced(msgspec.Struct, frozen=True, omit_defaults=True):
     until_at: Instant | None = None
 
 
-class NotificationReply(msgspec.Struct, frozen=True, tag="Answer", omit_defaults=True):
+class NotificationReply(msgspec.Struct, frozen=True, gc=False, tag="Answer", omit_defaults=True):
     """The reply to an evaluation besides its verdict. Scores are texts of exact decimals."""
 
     event_id: str = ""
@@ -178,7 +178,7 @@ class NotificationReply(msgspec.Struct, frozen=True, tag="Answer", omit_defaults
     shadow: Unenforced | None = None
 
 
-class IncidentAnswer(msgspec.Struct, frozen=True, tag=True):
+class IncidentAnswer(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The incident that is open after one was to be opened."""
 
     incident: Incident | None
@@ -187,7 +187,7 @@ class IncidentAnswer(msgspec.Struct, frozen=True, tag=True):
 # -- commands
 
 
-class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Notify(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """Tell this person something; the event id is the command's key."""
 
     event_type: str
@@ -209,19 +209,19 @@ class Notify(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The person asked to be told this, so it is not weighed (P7), and channels without an address are passed over."""
 
 
-class SetPreferences(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SetPreferences(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     preferences: Preferences
     if_version: int | None = None
 
 
-class BanPerson(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BanPerson(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     reason: str | None = None
 
 
-class UnbanPerson(msgspec.Struct, frozen=True, tag=True): ...
+class UnbanPerson(msgspec.Struct, frozen=True, gc=False, tag=True): ...
 
 
-class OpenIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class OpenIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """To an inbox or a tenant's incident. `at`: when it was known of, if that was not now."""
 
     ttl_s: int
@@ -229,7 +229,7 @@ class OpenIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     at: Instant | None = None
 
 
-class CloseIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class CloseIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     id: str | None = None
     at: Instant | None = None
 
@@ -237,7 +237,7 @@ class CloseIncident(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # -- events
 
 
-class Released(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Released(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """An item goes out. One that never waited carries what is remembered of its text."""
 
     item: int
@@ -251,11 +251,11 @@ class Released(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     delivery: Delivery | None = None
 
 
-class Postponed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Postponed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     item: Item
 
 
-class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Suppressed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """An item ends undelivered, at once or after it waited."""
 
     item: int
@@ -263,7 +263,7 @@ class Suppressed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     reasons: tuple[str, ...]
 
 
-class Held(msgspec.Struct, frozen=True, tag=True):
+class Held(msgspec.Struct, frozen=True, gc=False, tag=True):
     """These items wait for another instant than promised, which counts as no deferral: until quiet hours end, if the
     alarm rang late; or by a changed policy or changed preferences."""
 
@@ -271,7 +271,7 @@ class Held(msgspec.Struct, frozen=True, tag=True):
     until_at: Instant
 
 
-class Digested(msgspec.Struct, frozen=True, tag=True):
+class Digested(msgspec.Struct, frozen=True, gc=False, tag=True):
     """An item goes out in the digest released in the same segment."""
 
     item: int
@@ -279,13 +279,13 @@ class Digested(msgspec.Struct, frozen=True, tag=True):
     reasons: tuple[str, ...]
 
 
-class DigestReleased(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class DigestReleased(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     at: Instant
     channel: str
     delivery: Delivery | None = None
 
 
-class Delivered(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Delivered(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A channel took it. `version` and `place` name the call; in-app has none."""
 
     channel: str
@@ -295,7 +295,7 @@ class Delivered(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     attempts: int = 1
 
 
-class ChannelFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ChannelFailed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     channel: str
     at: Instant
     version: int
@@ -304,7 +304,7 @@ class ChannelFailed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     error: str = ""
 
 
-class Rerouted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Rerouted(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     """A channel failed and the next one is tried."""
 
     items: tuple[int, ...]
@@ -313,33 +313,33 @@ class Rerouted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     delivery: Delivery | None = None
 
 
-class DeliveryFailed(msgspec.Struct, frozen=True, tag=True):
+class DeliveryFailed(msgspec.Struct, frozen=True, gc=False, tag=True):
     """No channel took it."""
 
     items: tuple[int, ...]
     at: Instant
 
 
-class PreferencesSet(msgspec.Struct, frozen=True, tag=True):
+class PreferencesSet(msgspec.Struct, frozen=True, gc=False, tag=True):
     preferences: Preferences
     version: int
     at: Instant
 
 
-class PersonBanned(msgspec.Struct, frozen=True, tag=True):
+class PersonBanned(msgspec.Struct, frozen=True, gc=False, tag=True):
     ban: Ban
 
 
-class PersonUnbanned(msgspec.Struct, frozen=True, tag=True): ...
+class PersonUnbanned(msgspec.Struct, frozen=True, gc=False, tag=True): ...
 
 
-class IncidentOpened(msgspec.Struct, frozen=True, tag=True):
+class IncidentOpened(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Also when one that is open gets a later end."""
 
     incident: Incident
 
 
-class IncidentClosed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class IncidentClosed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     at: Instant
     recovered: bool = False
     """True if somebody closed it, so that older news does not open it again; false if its time was up."""

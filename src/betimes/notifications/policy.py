@@ -13,7 +13,7 @@ from betimes.notifications.composite_score import ONE, Factors, ten_thousandths
 from betimes.notifications.local_time import TimeOfDay, minute_of_day
 from betimes.notifications.reasons import SHADOWABLE_RULES
 
-DAY_S = 86_400
+HOUR_S, DAY_S = 3_600, 86_400
 Count = Annotated[int, msgspec.Meta(ge=1, le=500)]
 """Deliveries are remembered one by one for a day, at most 500 of them."""
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=7 * DAY_S)]
@@ -263,11 +263,6 @@ class NotificationsPolicy(_PolicyPart, frozen=True):
     def shadow_rules(self) -> frozenset[str]:
         """The rules that are evaluated and recorded and do not bind."""
         return frozenset(SHADOWABLE_RULES) if self.mode == "shadow" else frozenset(self.shadow)
-
-    def ai_for(self, event_type: str) -> int:
-        """Return the score taken for one the provider did not give, in ten-thousandths."""
-        own = self.event_types[event_type].fallback if event_type in self.event_types else None
-        return self.fallback if own is None else own
 
     def thresholds_for(self, event_type: str) -> Thresholds:
         kind = self.event_types.get(event_type)

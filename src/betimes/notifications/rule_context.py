@@ -15,7 +15,7 @@ from betimes.notifications.composite_score import CompositeScore, composite_scor
 from betimes.notifications.digests import next_window
 from betimes.notifications.fingerprints import distance
 from betimes.notifications.model import InboxState, Incident, Item
-from betimes.notifications.policy import CRITICAL_TYPE, DAY_S, IN_APP, NotificationsPolicy
+from betimes.notifications.policy import CRITICAL_TYPE, DAY_S, HOUR_S, IN_APP, NotificationsPolicy
 from betimes.notifications.quiet_hours import awake_span, quiet_until
 
 RANK = {"LOW": 0, None: 1, "MEDIUM": 1, "HIGH": 2, "CRITICAL": 3}
@@ -189,7 +189,10 @@ class RuleContext:
     @lazy
     def ai(self) -> int:
         """The provider's score or its fallback, in ten-thousandths."""
-        return self.policy.ai_for(self.item.event_type) if self.item.ai is None else self.item.ai
+        if self.item.ai is not None:
+            return self.item.ai
+        own = self.kind.fallback if self.kind else None
+        return self.policy.fallback if own is None else own
 
     def score_with(self, recent: int) -> CompositeScore:
         """Return the score as if there were so many deliveries in the last hour."""
@@ -198,13 +201,8 @@ class RuleContext:
         return composite_score(policy.weights.exact, hint, self.ai, base, recent, policy.recency_count)
 
     @lazy
-    def recent(self) -> int:
-        """The number of deliveries in the last hour."""
-        return windows.count(self.inbox.delivered, self.now, 3_600)
-
-    @lazy
     def score(self) -> CompositeScore:
-        return self.score_with(self.recent)
+        return self.score_with(windows.count(self.inbox.delivered, self.now, HOUR_S))
 
     @property
     def was_scored(self) -> bool:

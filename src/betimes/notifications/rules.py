@@ -326,12 +326,12 @@ def score(context: RuleContext) -> Finding:
         return _skip_score("there is no digest to gather it")
     found, limits = context.score, context.policy.thresholds_for(context.item.event_type)
     seen = (found.as_text(), *limits.as_texts)
+    if found.reaches(limits.now):
+        return Finding(seen)
     if not found.reaches(limits.never):
         return Finding(seen, Hit("NEVER", "SCORE_BELOW_THRESHOLD"))
-    if not found.reaches(limits.now):
-        until = context.outside_quiet(context.now + context.policy.score_defer_s * SECOND)
-        return Finding(seen, Hit("LATER", "SCORE_DEFER", until))
-    return Finding(seen)
+    until = context.outside_quiet(context.now + context.policy.score_defer_s * SECOND)
+    return Finding(seen, Hit("LATER", "SCORE_DEFER", until))
 
 
 PIPELINE = (

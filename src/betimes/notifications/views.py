@@ -36,7 +36,7 @@ Status = Literal["waiting", "delivering", "delivered", "digested", "suppressed",
 Outcome = Literal["NOW", "LATER", "NEVER"]
 
 
-class NotificationFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
+class NotificationFields(msgspec.Struct, Generic[At], frozen=True, gc=False, kw_only=True):
     """The fields of a notification as it is sent and shown, each once."""
 
     user_id: Id
@@ -101,7 +101,7 @@ class ShadowView(JsonView, frozen=True):
     defer_until: Annotated[datetime | None, From("until_at")]
 
 
-class NotificationVerdict(JsonView, frozen=True, kw_only=True):
+class NotificationVerdict(JsonView, frozen=True, gc=False, kw_only=True):
     event_id: str | None
     user_id: str
     outcome: Annotated[Outcome, From("answer")]
