@@ -7,9 +7,13 @@ Nothing is tried again here: that is the engine's.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -50,6 +54,7 @@ class Webhooks:
         self._resolve = resolve
         self._tls = tls
         self._outbound: Outbound | None = None
+        self._is_open = False
 
     def configure(self, settings: WebhookSettings) -> None:
         """Go by other settings, from when it is next opened."""
@@ -63,16 +68,32 @@ class Webhooks:
         await self.close()
 
     async def open(self) -> None:
-        try:
-            from betimes.outbound.client import Outbound
-        except ModuleNotFoundError as error:
-            raise MissingExtra("webhooks need the HTTP client aiohttp: pip install 'betimes[server]'") from error
-        self._outbound = Outbound(self._settings, self._resolve, self._tls)
+        if find_spec("aiohttp") is None:
+            raise MissingExtra("webhooks need the HTTP client aiohttp: pip install 'betimes[server]'")
+        self._is_open = True
 
     async def close(self) -> None:
+        self._is_open = False
         if self._outbound:
             await self._outbound.close()
         self._outbound = None
+
+    async def _client(self) -> Outbound:
+        """Return the client; it is loaded with the first request, since many processes never send one."""
+        if self._outbound is None and self._is_open:
+            with ThreadPoolExecutor(1) as thread:  # loading takes longer than the loop may stand still
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(thread, import_module, "betimes.outbound.client")
+        return self._open_client()
+
+    def _open_client(self) -> Outbound:
+        if not self._is_open:
+            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
+        if self._outbound is None:
+            from betimes.outbound.client import Outbound
+
+            self._outbound = Outbound(self._settings, self._resolve, self._tls)
+        return self._outbound
 
     async def post(
         self,
@@ -85,19 +106,17 @@ class Webhooks:
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """Send once, signed as the tenant; return the body of a 2xx answer, raise `WebhookFailed` otherwise."""
-        if self._outbound is None:
-            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
+        client = await self._client()
         if len(body) > self._settings.request_bytes_max:
             raise BadRequest(f"the body has {len(body)} bytes, at most {self._settings.request_bytes_max} are sent")
         sent = {"Content-Type": "application/json", **_own(headers or {})}
         sent |= signature_headers(await self._secrets_of(tenant), id, self._now(), body)
-        return await self._outbound.post(url, body, sent, timeout_s or self._settings.timeout_s)
+        return await client.post(url, body, sent, timeout_s or self._settings.timeout_s)
 
     async def get(self, url: str) -> bytes:
         """Return the body of a 2xx answer to a request that is not signed; raise `WebhookFailed` otherwise."""
-        if self._outbound is None:
-            raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
-        return await self._outbound.get(url, self._settings.timeout_s)
+        client = await self._client()
+        return await client.get(url, self._settings.timeout_s)
 
     async def _secrets_of(self, tenant: str) -> Sequence[str]:
         found = self._secrets(tenant)
