@@ -26,7 +26,7 @@ from benchmarks.domains.live import OFFERED_S, PER_S, Spent
 from benchmarks.domains.service import DATABASES
 from betimes.app.bootstrap import log_warnings
 from betimes.app.routes import ROUTES
-from betimes.console.site import SHELL, load_assets
+from betimes.console.site import START, load_assets, modules_of
 from betimes.http.process import Process as ServerProcess
 from tests.console.town import populated
 from tests.console.visits import described_routes, open_browser, visit
@@ -37,6 +37,7 @@ PAGES = (
     *("/lab", "/try", "/health", "/admin", "/people/p0", "/accounts/p0"),
 )
 VIEWERS = 20
+VISITS = 3
 ROUNDS = 4
 WATCH_CONTENT = (
     "new MutationObserver((_, watcher) => { if (document.querySelector('main h1')) {"
@@ -82,14 +83,15 @@ def _row(what: str, measured: float, goal: float, unit: str, note: str = "", *, 
 
 def _shell_rows() -> list[Row]:
     assets = load_assets()
-    return [_row("shell, gzip", sum(len(assets[name].packed) for name in (*SHELL, "style.css")), 60_000, "B")]
+    names = (*modules_of(assets, START), "style.css")
+    return [_row("shell, gzip", sum(len(assets[name].packed) for name in names), 60_000, "B")]
 
 
 async def _page_rows() -> list[Row]:
     """Return the worst of all pages for each bound."""
     with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
         async with populated(Path(folder)) as town, open_browser() as browser:
-            costs = [await _measure_page(browser, town.address, path) for path in PAGES]
+            costs = [await _measure_often(browser, town.address, path) for path in PAGES]
     most, largest, slowest = (max(costs, key=lambda one: one[place]) for place in (1, 2, 3))
     typical = median(one.first_ms for one in costs)
     thread = max(costs, key=lambda one: one.first_cpu_ms)
@@ -100,6 +102,14 @@ async def _page_rows() -> list[Row]:
         _row("first content, on the wall", slowest.first_ms, 500, "ms", f"worst: /console{slowest.path}; {busy}"),
         _row("first content, CPU of the page", thread.first_cpu_ms, 500, "ms", f"worst: /console{thread.path}"),
     ]
+
+
+async def _measure_often(browser: Browser, address: str, path: str) -> PageCost:
+    """Return the cost of a visit, with the median of several for what depends on the machine."""
+    costs = [await _measure_page(browser, address, path) for _ in range(VISITS)]
+    return costs[0]._replace(
+        first_ms=median(one.first_ms for one in costs), first_cpu_ms=median(one.first_cpu_ms for one in costs)
+    )
 
 
 async def _measure_page(browser: Browser, address: str, path: str) -> PageCost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import re
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
-from betimes.console.site import SHELL, load_assets
+from betimes.console.site import START, load_assets, modules_of, page_modules
 from tests.console.conftest import Visiting
 from tests.console.town import Served
 
@@ -93,24 +94,44 @@ async def test_a_page_where_nothing_has_happened(nothing: Served, visiting: Visi
 
 def test_the_shell_is_small() -> None:
     assets = load_assets()
-    whole = sum(len(assets[name].packed) for name in (*needed_by_all(), "style.css"))
+    whole = sum(len(assets[name].packed) for name in (*modules_of(assets, START), "style.css"))
     assert whole <= SHELL_BYTES_MAX, f"{whole:,} bytes"
 
 
-def needed_by_all() -> set[str]:
-    """Return the modules that the first one imports, and those that these import."""
-    found, todo = set[str](), ["main.js"]
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            text = (STATIC / name).read_text("utf-8")
-            todo += re.findall(r'^(?:import|\} from|import .*? from) .*?"\./([\w.]+)";', text, re.MULTILINE)
-    return found
+def test_every_page_has_a_place_with_its_modules() -> None:
+    places = dict(page_modules(load_assets()))
+    pages = {path.name for path in STATIC.glob("page_*.js")}
+    assert pages == {name for modules in places.values() for name in modules if name.startswith("page_")}
+    assert len(places) == (STATIC / START).read_text("utf-8").count("  place(")
 
 
-def test_everything_that_all_pages_need_is_fetched_at_once() -> None:
-    assert set(SHELL) == needed_by_all()
+@pytest.mark.parametrize("path", ["", "/people/p0", "/lab", "/try", "/health"])
+async def test_a_page_names_all_its_modules_before_any_of_them_runs(
+    nothing: Served, visiting: Visiting, path: str
+) -> None:
+    """A module that another one has to name costs the page a journey to the server more."""
+    async with visiting(nothing.address) as visit:
+        page = await visit.open(f"/console{path}")
+        named = await page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map((one) => one.href)")
+        loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert {one for one in loaded if one.endswith(".js")} == set(named)
+
+
+async def test_who_looks_and_what_the_server_is_are_asked_together(nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        is_asked = asyncio.Event()
+
+        async def answer_after_the_other(route: Route) -> None:
+            await is_asked.wait()
+            await route.continue_()
+
+        async def note(route: Route) -> None:
+            is_asked.set()
+            await route.continue_()
+
+        await visit.page.route("**/v1/whoami", answer_after_the_other)
+        await visit.page.route("**/v1/meta", note)
+        await visit.open("/console")
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)

@@ -153,3 +153,19 @@ async def test_a_lab_where_nothing_happened_says_how_to_begin(nothing: Served, v
         page = await visit.open("/console/lab")
         await expect(page.get_by_text("Nothing tried yet")).to_be_visible()
         await expect(page.get_by_role("button", name="Try on 200 subjects")).to_be_disabled()
+
+
+async def test_a_draft_stays_with_its_tenant(nothing: Served, visiting: Visiting) -> None:
+    async with visiting(nothing.address) as visit:
+        page = await visit.open("/console/lab?set=notifications.ai_fallback=0.66")
+        await expect(page.get_by_text("notifications.ai_fallback").first).to_be_visible()
+        kept = "Object.keys(sessionStorage).filter((name) => name.startsWith('betimes.draft'))"
+        assert await page.evaluate(kept) == ["betimes.draft.default"]
+        await page.get_by_role("button", name="default").click()
+        await page.get_by_role("dialog").get_by_role("textbox").fill("other")
+        await page.get_by_role("button", name="Look").click()
+        await expect(page.get_by_role("button", name="other")).to_be_visible()
+        await page.get_by_role("link", name="Policy lab").click()
+        await expect(page.get_by_role("heading", name="Policy lab")).to_be_visible()
+        assert "draft" not in page.url
+        await expect(page.get_by_text("ai_fallback 0.5 → 0.66")).to_have_count(0)

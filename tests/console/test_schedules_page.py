@@ -66,9 +66,22 @@ async def test_a_tick_by_hand_and_a_backfill_are_shown_first_and_then_made(visit
         await page.get_by_label("From (Europe/Berlin)").fill("2026-03-20T00:00")
         await page.get_by_label("To, not included (Europe/Berlin)").fill("2026-03-25T00:00")
         await page.get_by_role("button", name="Preview").click()
-        await expect(page.get_by_role("dialog")).to_contain_text("5 ticks in the range")
+        await expect(page.get_by_role("dialog")).to_contain_text(
+            "5 ticks in the range, none of which exists yet, 5 would"
+        )
         await confirm(page, "Backfill night-watch")
         await expect(page.get_by_role("table", name="Backfills, newest first")).to_contain_text("of 5")
+
+
+async def test_a_backfill_says_how_many_of_its_ticks_exist_already(visiting: Visiting) -> None:
+    async with workshop(hours=3) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/schedules/hourly-report")
+        await page.get_by_role("button", name="Backfill").click()
+        await page.get_by_label("From (Europe/Berlin)").fill("2026-03-27T05:00")
+        await page.get_by_label("To, not included (Europe/Berlin)").fill("2026-03-27T10:00")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("5 ticks in the range: 2 of them exist already")
+        await expect(page.get_by_role("dialog")).to_contain_text("3 would fire.")
 
 
 async def test_a_schedule_shows_what_it_means_what_changed_and_what_the_clock_does_to_it(visiting: Visiting) -> None:

@@ -19,13 +19,58 @@ async def test_a_sensor_shows_its_evaluations_and_is_evaluated_by_hand(visiting:
         await expect(evaluations.get_by_role("row", name="triggered")).to_have_count(2)
         await page.get_by_role("button", name="Evaluate now").click()
         dialog = page.get_by_role("dialog", name="Evaluate inventory now")
-        await expect(dialog).to_contain_text("nothing of it was kept.Foundno_change")
+        await expect(dialog).to_contain_text("nothing of it was kept.Foundno change")
         assert (await shop.bt.sensors.get("inventory")).cursor == {"looked": 7}
         await dialog.get_by_role("button", name="Evaluate inventory now").click()
         await expect(dialog.get_by_text("Done.")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(evaluations.get_by_role("row", name="manual")).to_have_count(1)
         assert (await shop.bt.sensors.get("inventory")).cursor == {"looked": 8}
+
+
+async def test_sensors_are_listed_with_how_their_last_evaluations_went(visiting: Visiting) -> None:
+    async with workshop(hours=3) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/sensors")
+        await expect(page.get_by_role("row", name="Select inventory")).to_contain_text("2 triggered")
+        await expect(page.get_by_role("row", name="Select inventory")).to_contain_text("no change")
+        await expect(page.get_by_role("row", name="Select mail")).to_contain_text("1 triggered")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/sensors/inventory", "inventory"), ("/schedules/pulse", "pulse"), ("/intents/nvda-tom", "nvda-tom")],
+)
+async def test_a_definition_is_deleted_after_its_name_is_typed(visiting: Visiting, path: str, name: str) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address) as visit:
+        page = await visit.open(f"/console{path}")
+        await page.get_by_role("button", name="Delete").click()
+        dialog = page.get_by_role("dialog", name=f"Delete {name}")
+        await expect(dialog.get_by_text("A dry run:")).to_be_visible()
+        await expect(dialog.get_by_role("button", name=f"Delete {name}")).to_be_disabled()
+        await dialog.get_by_label(f"Type {name} to confirm").fill(name)
+        await dialog.get_by_role("button", name=f"Delete {name}").click()
+        await expect(dialog.get_by_text("Done.")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
+        assert page.url.endswith(path.rpartition("/")[0])
+
+
+async def test_an_intent_is_fired_by_hand(visiting: Visiting) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address) as visit:
+        never = {"ticker": "NVDA", "operator": "<", "value": 1}
+        await shop.bt.intents.patch("nvda-ana", {"condition": never})
+        await shop.bt.advance(by_s=24 * 3600)
+        page = await visit.open("/console/intents/nvda-ana")
+        executions = page.get_by_role("table", name="Executions, newest first")
+        await expect(executions).to_contain_text("condition not met")
+        before = (await shop.bt.intents.history("nvda-ana")).items
+        await page.get_by_role("button", name="Fire by hand").click()
+        await page.get_by_label("What came of it").select_option(label="blocked by the gate")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("It would be recorded as blocked by the gate")
+        assert (await shop.bt.intents.history("nvda-ana")).items == before
+        await confirm(page, "Fire nvda-ana by hand")
+        await expect(executions).to_contain_text("blocked by the gate")
 
 
 async def test_a_cursor_is_reset_only_if_nothing_moved_it_since(visiting: Visiting) -> None:
@@ -115,6 +160,19 @@ async def test_a_score_shows_where_it_goes_and_is_adjusted(visiting: Visiting) -
         await page.get_by_role("button", name="Preview").click()
         await confirm(page, "Record an interaction of ana")
         assert (await shop.bt.scores.get("ana")).hours_overdue == 0
+
+
+async def test_the_status_of_a_score_is_changed(visiting: Visiting) -> None:
+    async with workshop(hours=3) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/scores/ana")
+        await page.get_by_role("button", name="Change the status").click()
+        await page.get_by_label("Status", exact=True).fill("boss_fight")
+        await page.get_by_label("Pause the decay for, in minutes").fill("60")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("→ boss_fight")
+        assert (await shop.bt.scores.get("ana")).game_status != "boss_fight"
+        await confirm(page, "Change the status of ana")
+        assert (await shop.bt.scores.get("ana")).game_status == "boss_fight"
 
 
 async def test_empty_lists_say_how_to_make_the_first(nothing: Served, visiting: Visiting) -> None:

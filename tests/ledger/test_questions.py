@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
 from betimes.app import Betimes
 from betimes.app.routes import ROUTES
 from betimes.core.instants import DAY, HOUR, MINUTE
+from betimes.core.streams import StreamId
 from betimes.engine.read_model import ProcessRow
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
@@ -261,6 +263,23 @@ async def test_ticks_of_all_schedules_are_listed(store: StoreName, tmp_path: Pat
 
 
 @pytest.mark.parametrize("store", STORES)
+async def test_evaluations_of_all_sensors_are_listed(store: StoreName, tmp_path: Path) -> None:
+    async with asked(store, tmp_path) as (bt, client, _clock):
+        await bt.sensors.create(
+            {"sensor_id": "other", "sensor_type": "push", "target": {"kind": "handler", "name": "note"}}
+        )
+        await bt.sensors.message("other", {"message_id": "m1", "data": {}})
+        every = await all_pages(client, "/v1/evaluations?limit=1")
+        assert {one["sensor_id"] for one in every} >= {"a", "other", "poll-a"}
+        of_one = await all_pages(client, "/v1/sensors/a/evaluations?limit=2")
+        assert await all_pages(client, "/v1/evaluations?limit=2&sensor_id=a") == of_one
+        status = every[0]["status"]
+        same = await all_pages(client, f"/v1/evaluations?limit=2&status={status}")
+        assert same == [one for one in every if one["status"] == status]
+        assert await all_pages(client, "/v1/evaluations?limit=4&since=2027-01-01T00:00:00Z") == []
+
+
+@pytest.mark.parametrize("store", STORES)
 async def test_processes_tell_of_themselves(store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wall = VirtualClock("2030-01-01T00:00:00Z")
     monkeypatch.setattr(fleet, "read_wall_clock", wall)
@@ -309,6 +328,7 @@ async def test_a_key_sees_its_own_domains_only(tmp_path: Path) -> None:
         assert (await get(client, "/v1/timeline?user_id=u-8"))["items"] == []
         assert (await client("GET", "/v1/processes")).status == 403
         assert (await client("GET", "/v1/ticks")).status == 403
+        assert (await client("GET", "/v1/evaluations")).status == 403
 
 
 async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
@@ -317,7 +337,7 @@ async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
         other = Client(serve(bt, ROUTES, dev=True), {"x-tenant": "other"})
         assert (await other("PUT", "/v1/users/x/preferences", QUIET)).status < 300
         assert (await get(other, "/v1/stats"))["total"] == 0
-        for path in ("/v1/verdicts", "/v1/upcoming/items", "/v1/ticks", "/v1/streams?kind=account", "/v1/search?q=a"):
+        for path in ("/v1/verdicts", "/v1/upcoming/items", "/v1/ticks", "/v1/evaluations", "/v1/streams?kind=account"):
             assert (await get(other, path))["items"] == [], path
         assert (await other("GET", "/v1/streams/inbox/u-8")).status == 404
         assert (await get(other, "/v1/backlog"))["alarms_due"] == 0
@@ -335,3 +355,45 @@ async def test_nothing_is_counted_twice_while_the_tally_moves(monkeypatch: pytes
 
         monkeypatch.setattr(bt.engine.store, "tally_counts", count_late)
         assert (await get(client, query))["total"] == expected > 0
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_a_stream_is_verified_and_what_is_wrong_is_named(
+    store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(store, tmp_path) as (bt, client, _clock):
+        found = await get(client, "/v1/streams/inbox/u-8/verification")
+        row = await get(client, "/v1/streams/inbox/u-8")
+        assert (found["sound"], found["findings"], found["version"]) == (True, [], row["version"])
+        read = bt.engine.store.history
+
+        async def read_changed(stream: StreamId, after: int, limit: int) -> Any:
+            kept, page = await read(stream, after, limit)
+            return kept, [msgspec.structs.replace(one, actor="somebody else") for one in page]
+
+        monkeypatch.setattr(bt.engine.store, "history", read_changed)
+        found = await get(client, "/v1/streams/inbox/u-8/verification")
+        assert not found["sound"]
+        assert "digest does not fit" in found["findings"][0]["what"]
+        monkeypatch.setattr("betimes.ledger.stream_list.VERIFIED_MAX", 0)
+        refused = await client("GET", "/v1/streams/inbox/u-8/verification")
+        assert (refused.status, refused.json["code"]) == (409, "HISTORY_TOO_LONG")
+        assert (await client("GET", "/v1/streams/inbox/nobody/verification")).status == 404
+
+
+async def test_request_times_say_how_long_and_not_how_many(tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (_, client, _):
+        [row] = [one for one in (await get(client, "/v1/request-times"))["items"] if one["route"] == "/v1/schedules"][
+            :1
+        ]
+        assert row.keys() == {"method", "route", "p50_ms", "p99_ms"}
+        assert 0 < row["p50_ms"] <= row["p99_ms"]
+
+
+async def test_meta_says_codes_in_words(tmp_path: Path) -> None:
+    async with asked("sqlite", tmp_path) as (_, client, _):
+        meta = await get(client, "/v1/meta")
+        assert meta["words"]["condition_not_met"] == "condition not met"
+        codes = [name for name in meta["outcomes"] if "_" in name]
+        assert codes
+        assert not {*codes, *meta["reasons"]} - meta["words"].keys() - {"adjust", "decay"}

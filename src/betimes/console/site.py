@@ -1,6 +1,9 @@
-"""The console's files over HTTP: one page for all its addresses, and the modules it loads.
+"""The console's files over HTTP: a page for each of its places, and the modules it loads.
 
-The page may be cached by nobody and its modules for ever, because their address holds a digest of all of them. Nothing
+Pages differ only in the modules they name to be fetched at once; without that a browser would learn of each module from
+the one before. Which those are is read from the modules themselves: `main.js` says where each page is.
+
+A page may be cached by nobody and its modules for ever, because their address holds a digest of all of them. Nothing
 is inline, nothing comes from elsewhere, and no text can become markup or a script: the policy in `CONTENT_POLICY` says
 so to the browser. No key is needed to load the page; everything it shows it asks the API for, as whoever signs in.
 """
@@ -8,6 +11,8 @@ so to the browser. No key is needed to load the page; everything it shows it ask
 from __future__ import annotations
 
 import gzip
+import re
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -25,11 +30,12 @@ CONTENT_POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
-SHELL = (
-    "main.js", "api.js", "dom.js", "forms.js", "keys.js", "live.js", "marks.js", "parts.js", "router.js", "search.js",
-    "session.js", "shell.js", "time.js",
-)  # fmt: skip
-"""The modules that every page needs: they are fetched together instead of one after the other."""
+START = "main.js"
+EARLY = "server.js"
+"""The module with the first questions, which is run before the others are there."""
+_IMPORT = re.compile(r'^(?:import|export) [^;]*?"\./([\w.]+)";', re.MULTILINE)
+_PLACE = re.compile(r'place\("([^"]+)", "[^"]*", \(\) => import\("\./([\w.]+)"\)')
+_NAME = re.compile(r"\\{\w+\\}")
 _COMMON = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {
     **_COMMON,
@@ -54,10 +60,11 @@ def console_routes(settings: ConsoleSettings, *, dev: bool) -> list[Served]:
         return []
     assets = load_assets()
     base = f"/console/static/{_digest(assets)}"
-    page = _render_page(base, settings, dev).encode()
+    pages = _render_pages(assets, base, settings, dev)
 
     async def show_page(request: Request) -> Response:
-        return Response(page, headers=_PAGE, media_type="text/html; charset=utf-8")
+        found = next((page for pattern, page in pages if pattern.fullmatch(request.url.path)), pages[0][1])
+        return Response(found, headers=_PAGE, media_type="text/html; charset=utf-8")
 
     async def send_asset(request: Request) -> Response:
         asset = assets.get(request.path_params["name"])
@@ -100,10 +107,31 @@ def _digest(assets: dict[str, Asset]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _render_page(base: str, settings: ConsoleSettings, dev: bool) -> str:
+def modules_of(assets: Mapping[str, Asset], name: str) -> list[str]:
+    """Return a module and every module that it imports, itself or through others."""
+    found = [name]
+    for one in found:  # which grows meanwhile
+        found += [other for other in _IMPORT.findall(assets[one].plain.decode()) if other not in found]
+    return list(dict.fromkeys(found))
+
+
+def page_modules(assets: Mapping[str, Asset]) -> list[tuple[str, list[str]]]:
+    """Return the places of the console, each with the modules it needs, those of the frame first."""
+    frame = modules_of(assets, START)
+    places = _PLACE.findall(assets[START].plain.decode())
+    return [(path, list(dict.fromkeys([*frame, *modules_of(assets, page)]))) for path, page in places]
+
+
+def _render_pages(
+    assets: Mapping[str, Asset], base: str, settings: ConsoleSettings, dev: bool
+) -> list[tuple[re.Pattern[str], bytes]]:
     template = files("betimes.console").joinpath("page.html").read_text("utf-8")
-    preloads = "\n".join(f'<link rel="modulepreload" href="{base}/{name}">' for name in SHELL)
-    told = {"base": base, "preloads": preloads, "texts": settings.texts}
+    told = {"base": base, "early": EARLY, "start": START, "texts": settings.texts}
     told |= {"actions": str(settings.actions).lower(), "dev": str(dev).lower()}
     told["proxy"] = str(bool(settings.trust_header)).lower()
-    return template.format_map(told)
+    pages = []
+    for path, modules in page_modules(assets):
+        preloads = "\n".join(f'<link rel="modulepreload" href="{base}/{name}">' for name in modules)
+        pattern = re.compile(_NAME.sub("[^/]+", re.escape(path)) + "/?")
+        pages.append((pattern, template.format_map({**told, "preloads": preloads}).encode()))
+    return pages

@@ -87,6 +87,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Every outcome that `outcome_of` returns."""
     outcome_reasons: tuple[str, ...] = ()
     """Reasons of these outcomes that are in no decider's table."""
+    words: Mapping[str, str] = {}
+    """Outcomes and statuses that are spelled as codes, in words."""
     statuses: Mapping[str, tuple[str, ...]] = {}
     """By kind of stream: its statuses, where its state has no closed list of them."""
     describe_event: Callable[[Event], str] = lambda event: ""

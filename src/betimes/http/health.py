@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from importlib.resources import files
 
 import msgspec
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from betimes.core.errors import BetimesError, Invalid
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.http.metrics import CONTENT_TYPE
+from betimes.http.metrics import CONTENT_TYPE, REQUEST_BOUNDS_S
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import PUBLIC, RequestContext, Route, demand_deployment
 
@@ -39,6 +40,19 @@ class Ready(msgspec.Struct, frozen=True):
     """What does not keep it from working, and should be looked at: a clock that was stepped."""
     held_tenants: int = 0
     """How many tenants have a hold, so that nothing of some of their domains fires."""
+
+
+class RouteTimes(msgspec.Struct, frozen=True):
+    method: str
+    route: str
+    p50_ms: float | None
+    """Half of the requests took at most so long; `null` is longer than 30 s."""
+    p99_ms: float | None
+
+
+class RequestTimes(msgspec.Struct, frozen=True):
+    items: list[RouteTimes]
+    """The slowest first, one for each route that was asked for."""
 
 
 async def alive(request: RequestContext) -> Alive:
@@ -95,6 +109,22 @@ async def metrics(request: RequestContext) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
+async def request_times(request: RequestContext) -> RequestTimes:
+    found = request.process.metrics.request_times()
+    rows = [
+        RouteTimes(method, route, p50_ms=_bound_ms(counts, 0.5), p99_ms=_bound_ms(counts, 0.99))
+        for (method, route), counts in found.items()
+        if counts[-1]
+    ]
+    return RequestTimes(sorted(rows, key=lambda row: (-(row.p99_ms or math.inf), row.route, row.method)))
+
+
+def _bound_ms(counts: list[float], share: float) -> float | None:
+    """Return the bound that this share of the requests kept, if there is one."""
+    bounds = zip(REQUEST_BOUNDS_S, counts, strict=False)
+    return next((1_000 * bound for bound, count in bounds if count >= share * counts[-1]), None)
+
+
 async def description(request: RequestContext) -> Response:
     described = await asyncio.to_thread(lambda: request.process.description)  # the first takes a while to make
     return Response(described, media_type="application/json")
@@ -138,6 +168,17 @@ ROUTES = (
         reply=str,
         media_type="text/plain",
         deployment=True,
+    ),
+    Route(
+        method="GET",
+        path="/v1/request-times",
+        scope="admin",
+        answer=request_times,
+        tag=TAG,
+        summary="How long requests take",
+        description="By route, since this process started, to the bounds that `/metrics` counts by. All tenants are in "
+        "it, so it says how long and not how many.",
+        reply=RequestTimes,
     ),
     Route(
         method="GET",

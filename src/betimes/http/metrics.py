@@ -47,6 +47,18 @@ class Metrics:
             histogram = self._of_answer[method, route, status] = self._requests.labels(method, route, status)
         histogram.observe(took_s)
 
+    def request_times(self) -> dict[tuple[str, str], list[float]]:
+        """Return how many requests of each method and route took at most each of `REQUEST_BOUNDS_S`, and in all."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for metric in self._requests.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_bucket"):
+                    place = (sample.labels["method"], sample.labels["route"])
+                    counts = found.setdefault(place, [0.0] * (len(REQUEST_BOUNDS_S) + 1))
+                    bound = float(sample.labels["le"])
+                    counts[REQUEST_BOUNDS_S.index(bound) if bound in REQUEST_BOUNDS_S else -1] += sample.value
+        return found
+
     def text(
         self,
         tally: CommitCounters,

@@ -52,6 +52,11 @@ DOMAIN = Domain(
     policy=IntentsPolicy,
     outcome_of=outcome_of,
     outcomes=(*get_args(FireStatus), COOLED),
+    words={
+        "gate_blocked": "blocked by the gate",
+        "condition_not_met": "condition not met",
+        COOLED: "still in its cooldown",
+    },
     statuses={"intent": tuple(f"{status}.{name}" for status in ("enabled", "disabled", COOLING) for name in TYPES)},
     describe_event=describe_event,
     lost_claims={"intent": is_lost_claim},

@@ -48,6 +48,12 @@ def reasons_in(domain: Domain) -> Iterable[str]:
         yield from decider.reasons
 
 
+def words_in(domain: Domain) -> dict[str, str]:
+    """Return what the codes of a domain say in words: outcomes and statuses, and what each reason means."""
+    meanings = {code: text for decider in domain.deciders for code, text in decider.reasons.items()}
+    return {**meanings, **domain.words}
+
+
 @cache
 def known_statuses(kind: str) -> tuple[str, ...]:
     """Return the statuses of a kind of stream; none where policies may make new ones."""

@@ -11,7 +11,7 @@ from betimes.core.datetimes import moment
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import LIMIT_MAX
-from betimes.ledger.known_names import outcomes_in, reasons_in
+from betimes.ledger.known_names import outcomes_in, reasons_in, words_in
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.search import HITS_MAX
 from betimes.ledger.statistics import CELLS_MAX
@@ -52,6 +52,8 @@ class MetaView(JsonView, frozen=True, kw_only=True):
     """What these domains decide on, as filters name it."""
     reasons: list[str]
     """Every reason that they give."""
+    words: dict[str, str]
+    """What reasons mean, and outcomes and statuses that are codes; the other statuses are words already."""
     channels: list[str]
     """Of notifications, under the policy in force."""
     limits: dict[str, int]
@@ -78,6 +80,7 @@ class Meta(LedgerReader):
             kinds=[KindView(kind, found.area) for kind, found in DOMAIN_OF.items() if found.area in seen],
             outcomes=sorted({name for domain in shown for name in outcomes_in(domain)}),
             reasons=sorted({name for domain in shown for name in reasons_in(domain)}),
+            words={code: text for domain in shown for code, text in words_in(domain).items()},
             channels=sorted(policy[NotificationsPolicy].channels) if "notifications" in seen else [],
             limits={
                 "page": LIMIT_MAX,

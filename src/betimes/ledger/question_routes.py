@@ -16,7 +16,7 @@ from betimes.ledger.reader import Step
 from betimes.ledger.routes import ledger_of
 from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX, SearchView
 from betimes.ledger.statistics import CELLS_MAX, StatisticsView
-from betimes.ledger.stream_list import StreamDetail, StreamSummary
+from betimes.ledger.stream_list import VERIFIED_MAX, StreamDetail, StreamSummary, StreamVerification
 from betimes.ledger.timeline import TimelineView
 from betimes.ledger.upcoming import UpcomingItem, UpcomingView
 from betimes.ledger.verdict_feed import VerdictEvent
@@ -135,6 +135,10 @@ async def stream(request: RequestContext) -> StreamDetail:
     return await ledger_of(request).stream_detail(request.path["kind"], request.path["id"])
 
 
+async def verify_stream(request: RequestContext) -> StreamVerification:
+    return await ledger_of(request).verify_stream(request.path["kind"], request.path["id"])
+
+
 async def backlog(request: RequestContext) -> BacklogView:
     return await ledger_of(request).backlog()
 
@@ -144,7 +148,15 @@ async def processes(request: RequestContext) -> ProcessList:
 
 
 def _question(
-    path: str, answer: Any, reply: Any, summary: str, description: str, *, scope: str = "any:read", query: Any = None
+    path: str,
+    answer: Any,
+    reply: Any,
+    summary: str,
+    description: str,
+    *,
+    scope: str = "any:read",
+    query: Any = None,
+    codes: tuple[tuple[int, str], ...] = (),
 ) -> Route:
     parameters: dict[Literal["query"], Any] = {"query": query} if query else {}
     return Route(
@@ -156,6 +168,7 @@ def _question(
         summary=summary,
         description=description,
         reply=reply,
+        codes=codes,
         **parameters,
     )
 
@@ -241,6 +254,16 @@ ROUTES = (
         StreamDetail,
         "One stream",
         "With its state as deciders see it, without secrets.",
+    ),
+    _question(
+        "/v1/streams/{kind}/{id}/verification",
+        verify_stream,
+        StreamVerification,
+        "Verify one stream",
+        "Replays its history and compares it with what is stored, byte for byte, with the chain of digests: at most "
+        f"{VERIFIED_MAX:,} segments. `betimes verify` does the same for everything.",
+        scope="admin",
+        codes=((409, "HISTORY_TOO_LONG"),),
     ),
     _question(
         "/v1/backlog",

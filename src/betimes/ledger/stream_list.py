@@ -7,7 +7,7 @@ from typing import Any
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
-from betimes.core.errors import Invalid, NotFound
+from betimes.core.errors import Invalid, NotFound, Refused
 from betimes.core.streams import StreamId, checked_stream, segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
@@ -22,11 +22,18 @@ from betimes.domain.paging import (
     stream_at,
     wrong_parameter,
 )
+from betimes.domain.requests import in_slices
+from betimes.engine.replay import Replayed
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.redaction import redact
+
+VERIFIED_MAX = 10_000
+"""Segments of a stream that are replayed at most when a caller asks."""
+READ_MAX = 200
+FINDINGS_MAX = 20
 
 
 class StreamSummary(JsonView, frozen=True, kw_only=True):
@@ -51,6 +58,26 @@ class StreamSummary(JsonView, frozen=True, kw_only=True):
 class StreamDetail(StreamSummary, frozen=True, kw_only=True):
     state: Any
     """As deciders see it, without secrets; `null` if it was deleted."""
+
+
+class StreamFinding(JsonView, frozen=True):
+    version: int
+    what: str
+
+
+class StreamVerification(JsonView, frozen=True, kw_only=True):
+    """What replaying one stream from its ledger came to."""
+
+    kind: str
+    id: str
+    version: int
+    segments: int
+    """That were replayed: all there are, or those since history was pruned."""
+    sound: bool
+    findings: list[StreamFinding]
+    digest: str
+    """Of the last segment; it stands for all before it."""
+    verified_at: datetime
 
 
 class StreamList(LedgerReader):
@@ -124,6 +151,40 @@ class StreamList(LedgerReader):
 
     async def stream_detail(self, kind: str, id: str) -> StreamDetail:
         """Return a stream with its state, without secrets; or raise `NotFound`."""
+        row = await self._found_row(kind, id)
+        stream = row.stream
+        state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        return StreamDetail(**_fields(row), state=redact(state, kind))
+
+    async def verify_stream(self, kind: str, id: str) -> StreamVerification:
+        """Replay a stream's history and hold its row against it; raise `Refused` if it is too long to be asked for."""
+        row = await self._found_row(kind, id)
+        replayed = Replayed(row.stream, self.engine.kinds.of(row.stream))
+        last: StreamRow | None = row
+        while last and replayed.version < last.version:
+            if replayed.segments >= VERIFIED_MAX:
+                told = f"it has more than {VERIFIED_MAX:,} segments; `betimes verify` has no such bound"
+                raise Refused("HISTORY_TOO_LONG", told)
+            last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
+            async for segment in in_slices(page):
+                replayed.examine(segment)
+            if not page:
+                break
+        if last:
+            replayed.compare(last)
+        findings = [StreamFinding(found.version, found.what) for found in replayed.findings[:FINDINGS_MAX]]
+        return StreamVerification(
+            kind=kind,
+            id=id,
+            version=replayed.version,
+            segments=replayed.segments,
+            sound=not findings,
+            findings=findings,
+            digest=replayed.digest,
+            verified_at=moment(await self.engine.store.now()),
+        )
+
+    async def _found_row(self, kind: str, id: str) -> StreamRow:
         unknown = NotFound(f"there is no stream {kind[:40]}:{id[:80]}")
         if kind not in self.kinds_of() or kind not in DOMAIN_OF:
             raise unknown
@@ -134,8 +195,7 @@ class StreamList(LedgerReader):
         row, _ = await self.engine.store.history(stream, 2**31 - 1, 1)
         if row is None or row.version == 0:
             raise unknown
-        state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
-        return StreamDetail(**_fields(row), state=redact(state, kind))
+        return row
 
 
 def _summary(row: StreamRow) -> StreamSummary:

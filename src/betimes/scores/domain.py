@@ -48,6 +48,7 @@ DOMAIN = Domain(
     policy=ScoresPolicy,
     outcome_of=outcome_of,
     outcomes=("decay", "game_over"),
+    words={"game_over": "game over", "decay_game_over": "decayed to the floor"},
     outcome_reasons=get_args(Cause),
     describe_event=describe_event,
     render_amounts={"score": dict.fromkeys(AMOUNTS, points)},

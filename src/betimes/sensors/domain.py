@@ -35,6 +35,7 @@ DOMAIN = Domain(
     policy=AutomationPolicy,
     outcome_of=outcome_of,
     outcomes=get_args(EvaluationStatus),
+    words={"no_change": "no change", "skipped_stale_cursor": "skipped, the cursor had moved"},
     describe_event=describe_event,
     tables=TABLES,
     collections=("sensor_evaluations",),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from betimes.core.datetimes import Moment
 from betimes.core.errors import Invalid, Refused
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
@@ -51,6 +52,13 @@ class SensorFilters(Listed, frozen=True, forbid_unknown_fields=True):
 class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
     status: EvaluationViewStatus | None = None
     message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
+
+
+class AllEvaluationsFilters(Listed, frozen=True, forbid_unknown_fields=True):
+    sensor_id: str | None = None
+    status: EvaluationViewStatus | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class PollRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,6 +147,10 @@ async def evaluations(request: RequestContext) -> Page[EvaluationView]:
     )
 
 
+async def all_evaluations(request: RequestContext) -> Page[EvaluationView]:
+    return await request.services.sensors.all_evaluations(**msgspec.structs.asdict(request.query))
+
+
 SENSORS = DefinitionRoutes(
     noun="sensor",
     domain="automation",
@@ -220,6 +232,14 @@ ROUTES = (
         evaluations,
         "Evaluations, newest first",
         query=EvaluationFilters,
+        reply=Page[EvaluationView],
+    ),
+    _get(
+        "/v1/evaluations",
+        all_evaluations,
+        "Evaluations of all sensors, newest first",
+        description="Those that were recorded between `since`, included, and `until`.",
+        query=AllEvaluationsFilters,
         reply=Page[EvaluationView],
     ),
 )

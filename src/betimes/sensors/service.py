@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
+from betimes.core.datetimes import Moment, instant
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
@@ -307,8 +308,36 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
                 [view for view in await self._views_of_message(stream, message_id) if status in (None, view.status)]
             )
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
+        return await self._read_evaluations(stream, filters, status, limit, cursor)
+
+    @check_filters
+    async def all_evaluations(
+        self,
+        *,
+        sensor_id: str | None = None,
+        status: EvaluationViewStatus | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[EvaluationView]:
+        """List the evaluations of all sensors, or of one, that were recorded between two instants; newest first."""
+        filters = ["all evaluations", self.caller.tenant, sensor_id, status, since, until]
+        query = LedgerQuery(
+            tenant=self.caller.tenant, kind="sensor", id=sensor_id, since_at=instant(since), until_at=instant(until)
+        )
+        return await self._read_evaluations(query, filters, status, limit, cursor)
+
+    async def _read_evaluations(
+        self,
+        source: StreamId | LedgerQuery,
+        filters: builtins.list[Any],
+        status: EvaluationViewStatus | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Page[EvaluationView]:
         found, place = await self._rows_back(
-            stream,
+            source,
             place_of(cursor, filters, NumberPlace),
             checked_limit(limit),
             evaluation_rows,
@@ -317,7 +346,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         views, found.items = found.items, []
         for view in views:
             with found.reading(view.segment_id or view.evaluation_id):
-                found.items += await self._complete_views(stream, view)
+                found.items += await self._complete_views(self.stream("sensor", view.sensor_id), view)
         return found.page(cursor_of(filters, place) if place else None)
 
     async def _views_of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:

@@ -18,6 +18,7 @@
  * @property {string} [key] the Idempotency-Key of a write
  * @property {number | string | null} [version] the version that a change is made on condition of
  * @property {string} [authorization] a key, while signing in only
+ * @property {boolean} [isFirst] asked before anybody is known to be signed in: a 401 ends no session
  * @property {string} [reveal] where personal texts are shown, for the server's log
  * @property {AbortSignal} [signal]
  */
@@ -122,7 +123,7 @@ export async function ask(method, path, asked = {}) {
   const text = await response.text();
   const told = parse(text);
   if (response.ok) return told ?? text;
-  if (response.status === 401 && !asked.authorization) whenSignedOut?.();
+  if (response.status === 401 && !asked.authorization && !asked.isFirst) whenSignedOut?.();
   throw new Problem({ title: response.statusText, ...(told ?? {}), status: response.status });
 }
 

@@ -5,6 +5,7 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h } from "./dom.js";
 import { answer, section, streamLink, table, whyHref } from "./parts.js";
+import { go } from "./router.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
@@ -27,6 +28,24 @@ export function switchButton(view, { path, id, scope, isOn, version, before, wor
     before: isOn ? before : null,
     done: view.refresh,
   }));
+}
+
+/**
+ * Return the button that deletes a definition; its page is left for the list afterwards.
+ * @param {{path: string, list: string, id: string, scope: string, version: number, before?: Child}} told
+ */
+export function deleteButton({ path, list, id, scope, version, before }) {
+  return actionButton("Delete", () => ({
+    title: `Delete ${id}`,
+    scope,
+    method: "DELETE",
+    path: `${path}/${part(id)}`,
+    version,
+    danger: true,
+    confirmWord: id,
+    before: before ?? h("p", null, "It never fires again. Its history stays in the ledger."),
+    done: () => void go(list),
+  }), { class: "danger-quiet" });
 }
 
 /** Return what something leads to. @param {any} target */

@@ -4,17 +4,23 @@
  */
 import { ask, Problem } from "./api.js";
 import { canonical, leaves, readValue, valueAt, withChanges, withValue } from "./lab_schema.js";
+import { whoAmI } from "./session.js";
 
 /** @typedef {import("./lab_schema.js").Body} Body */
 /** @typedef {{overrides: Body, sweep: Record<string, string>, version: number, place?: string}} Kept */
 /** @typedef {{valid: boolean, errors: {path: string, message: string, line: number | null}[], changes: {path: string, from: unknown, to: unknown}[], overrides: Body}} Check */
 
-const NAME = "betimes.draft";
+const NAME = "betimes.draft.";
 const CHECK_MS = 250;
+
+/** Return where the draft is kept: each tenant has its own, for somebody may look at several without keys. */
+function draftName() {
+  return NAME + (whoAmI()?.tenant ?? "");
+}
 
 /** Return the draft that other pages may try: overrides, or `null` if there is none. @returns {Body | null} */
 export function keptOverrides() {
-  return read(sessionStorage.getItem(NAME))?.overrides ?? null;
+  return read(sessionStorage.getItem(draftName()))?.overrides ?? null;
 }
 
 /** Return what the draft changes of the policy in force, as a dry run takes it: what it takes back is written out. @returns {Promise<Body>} */
@@ -46,7 +52,7 @@ function readHash() {
 
 /** Return the draft of this tab, unless it says nothing but what is in force and was made elsewhere. @param {Kept} fresh */
 function stored(fresh) {
-  const kept = read(sessionStorage.getItem(NAME));
+  const kept = read(sessionStorage.getItem(draftName()));
   const isSame = kept && canonical(kept.overrides) === canonical(fresh.overrides) && !Object.keys(kept.sweep).length;
   return isSame && kept.place !== location.pathname ? null : kept;
 }
@@ -135,7 +141,7 @@ export class Draft {
   /** Keep the draft in the storage and in the address; `?set=` is in it now. */
   keep() {
     const text = JSON.stringify(this.kept);
-    sessionStorage.setItem(NAME, JSON.stringify({ ...this.kept, place: location.pathname }));
+    sessionStorage.setItem(draftName(), JSON.stringify({ ...this.kept, place: location.pathname }));
     const query = new URLSearchParams(location.search);
     query.delete("set");
     const rest = query.toString() ? `?${query}` : "";

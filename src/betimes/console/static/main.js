@@ -1,12 +1,13 @@
 /**
  * The console starts here: who looks, then the frame, then the page of the address.
  */
-import { get, onSignedOut } from "./api.js";
+import { onSignedOut } from "./api.js";
 import { h, put } from "./dom.js";
 import { startKeys } from "./keys.js";
 import { startLive, stopLive } from "./live.js";
 import { problemBox } from "./parts.js";
 import { place, refresh, startRouter } from "./router.js";
+import { loadMeta } from "./server.js";
 import { isBarred, loadMe, showSignIn, signInByProxy } from "./session.js";
 import { hideShell, markNav, showShell } from "./shell.js";
 import { isVirtual, setNow } from "./time.js";
@@ -55,7 +56,7 @@ async function start(reason) {
       showSignIn(main, () => void start(), reason);
       return;
     }
-    const meta = await get("/v1/meta");
+    const meta = await loadMeta();
     setNow(meta.now, meta.virtual);
     showShell("", () => void start(SIGNED_OUT));
     startLive(`${me.tenant}-${me.key_id ?? "dev"}`);
@@ -74,7 +75,7 @@ async function start(reason) {
 async function followClock() {
   const isFirst = !isFollowing; // the start has just asked
   isFollowing = true;
-  if (isVirtual() && !isFirst) setNow((await get("/v1/meta")).now);
+  if (isVirtual() && !isFirst) setNow((await loadMeta()).now);
 }
 
 onSignedOut(async () => {
@@ -85,6 +86,4 @@ onSignedOut(async () => {
   isEnding = false;
 });
 startKeys();
-// The page's modules are fetched while the server is asked who looks.
-void PLACES.find((one) => one.pattern.test(location.pathname))?.load();
 void start();

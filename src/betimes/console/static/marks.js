@@ -2,6 +2,7 @@
  * Answers as marks: a shape and a colour that say the same.
  */
 import { h, svg } from "./dom.js";
+import { wordOf } from "./server.js";
 
 /** @typedef {"now" | "later" | "never" | "other"} AnswerClass */
 
@@ -43,5 +44,5 @@ export function markShape(kind) {
 
 /** Return an answer: its mark and its word. @param {string} outcome */
 export function answer(outcome) {
-  return h("span", { class: `answer ${answerClass(outcome)}` }, mark(outcome), outcome);
+  return h("span", { class: `answer ${answerClass(outcome)}` }, mark(outcome), wordOf(outcome));
 }

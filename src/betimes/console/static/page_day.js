@@ -28,13 +28,8 @@ export async function show(view) {
   const isPerson = view.params.person !== undefined;
   const subject = { id: isPerson ? view.params.person : view.params.account, isPerson };
   view.title(`${subject.id}'s day`);
-  const chosen = may("notifications:read")
-    ? await get(`/v1/users/${part(subject.id)}/preferences`, {}, view.signal)
-    : null;
-  const theirs = chosen?.timezone ?? "UTC";
-  const seen = windowOf(view.query, zoneFor(theirs));
-  const [timelines, ahead, effects, flips] = await Promise.all([
-    loadTimelines(subject, seen, view.signal),
+  const [{ chosen, theirs, seen, timelines }, ahead, effects, flips] = await Promise.all([
+    loadDay(subject, view),
     loadWaiting(subject, view.signal),
     loadDeliveries(subject, view.signal),
     loadFlips(subject, view),
@@ -59,6 +54,15 @@ export async function show(view) {
     chosen ? personSection(subject.id, chosen, day.bands, view) : null,
     marksSection([...day.marks, ...others].sort((one, other) => one.at - other.at), theirs, view.query.get("answer")),
   );
+}
+
+/** Load what they chose, and the day in their zone. @param {Subject} subject @param {View} view */
+async function loadDay(subject, view) {
+  const path = `/v1/users/${part(subject.id)}/preferences`;
+  const chosen = may("notifications:read") ? await get(path, {}, view.signal) : null;
+  const theirs = chosen?.timezone ?? "UTC";
+  const seen = windowOf(view.query, zoneFor(theirs));
+  return { chosen, theirs, seen, timelines: await loadTimelines(subject, seen, view.signal) };
 }
 
 /** Load the timeline of the person and of the account that is called the same. @param {Subject} subject @param {{since: number, until: number}} seen @param {AbortSignal} signal */

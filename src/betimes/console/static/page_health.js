@@ -3,19 +3,26 @@ import { get, part } from "./api.js";
 import { actionButton } from "./actions.js";
 import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
+import { folded } from "./forms.js";
+import { ledgerSection, loadGrowth } from "./health_ledger.js";
 import { onPulse } from "./live.js";
 import { emptyState, figure, pageHead, section, streamLink, table, tile } from "./parts.js";
 import { may } from "./session.js";
-import { agoText, spanText, when } from "./time.js";
+import { agoText, durationText, spanText, when } from "./time.js";
+
+/** Routes whose times are shown at once. */
+const TIMES = 8;
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Health");
-  const [backlog, snoozed, stats, processes, ready] = await Promise.all([
+  const [backlog, snoozed, stats, growth, processes, times, ready] = await Promise.all([
     get("/v1/backlog", {}, view.signal),
     get("/v1/streams", { snoozed: true, limit: 100 }, view.signal),
     get("/v1/stats", { by: "domain", step: "15m" }, view.signal),
+    loadGrowth(view.signal),
     may("admin") ? get("/v1/processes", {}, view.signal) : null,
+    may("admin") ? get("/v1/request-times", {}, view.signal) : null,
     get("/readyz", {}, view.signal).catch((error) => ({ problem: error })),
   ]);
   const tiles = h("div", { class: "tiles" });
@@ -29,6 +36,8 @@ export async function show(view) {
     readySection(ready),
     rateSection(stats),
     snoozedSection(snoozed.items),
+    times ? timesSection(times.items) : null,
+    ledgerSection(view, growth),
     processes ? processSection(processes.items) : null,
   );
 }
@@ -145,6 +154,39 @@ function snoozedSection(rows) {
     "A stream whose wake fails is left alone for a while and then rung again; until then it stands here with its error.",
   );
   return section("Snoozed wakes", table({ caption: "Streams whose wake failed", columns, rows, empty }));
+}
+
+/** @param {any[]} rows the slowest first */
+function timesSection(rows) {
+  const most = 1 + Math.max(0, ...rows.map((one) => one.p99_ms ?? 60_000));
+  const text = (/** @type {number | null} */ ms) => (ms === null ? "> 30 s" : `≤ ${durationText(ms)}`);
+  const columns = [
+    {
+      name: "Request",
+      cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.method} `), h("code", null, one.route)],
+    },
+    { name: "Half of them", kind: "number", cell: (/** @type {any} */ one) => text(one.p50_ms) },
+    { name: "99 of 100", kind: "number", cell: (/** @type {any} */ one) => text(one.p99_ms) },
+    {
+      name: "Share of the slowest",
+      cell: (/** @type {any} */ one) =>
+        h(
+          "span",
+          { class: "bar-cell", "aria-hidden": "true" },
+          h("span", { style: { "inline-size": `${(100 * (one.p99_ms ?? most)) / most}%` } }),
+        ),
+    },
+  ];
+  const rest = rows.slice(TIMES);
+  const caption = "Request times, slowest first";
+  return section(
+    "Request times",
+    h("p", { class: "soft" }, "Of the process that answers here, since it started."),
+    table({ caption, columns, rows: rows.slice(0, TIMES) }),
+    rest.length
+      ? folded(`${rest.length} more`, () => table({ caption: "Request times, the quicker ones", columns, rows: rest }))
+      : null,
+  );
 }
 
 /** @param {any[]} rows */

@@ -1,7 +1,9 @@
 /** An intent: its condition, when it is looked at, what came of it each time. */
+import { previewForm } from "./actions.js";
 import { get, part } from "./api.js";
-import { statusCounts, switchButton, versionSection } from "./definition_parts.js";
+import { deleteButton, statusCounts, switchButton, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
+import { button, field, openDialog, select } from "./forms.js";
 import { nextLook, watchText } from "./page_intents.js";
 import {
   answer,
@@ -17,11 +19,16 @@ import {
   whyHref,
 } from "./parts.js";
 import { go } from "./router.js";
+import { wordOf } from "./server.js";
+import { mayAct } from "./session.js";
 import { personalText, shownJson } from "./texts.js";
 import { durationText, spanText, when } from "./time.js";
 import { laneTimeline, pastWindow } from "./timelines.js";
 
 /** @typedef {import("./router.js").View} View */
+
+/** What a check may come to. */
+const FIRES = ["success", "condition_not_met", "gate_blocked", "failed"];
 
 /** @param {View} view */
 export async function show(view) {
@@ -54,6 +61,14 @@ export async function show(view) {
         version: intent.version,
         before: next,
       }),
+      fireButton(view, intent),
+      deleteButton({
+        path: "/v1/intents",
+        list: "/console/intents",
+        id,
+        scope: "intents:write",
+        version: intent.version,
+      }),
     ),
     intent.last_error ? section("Last error", h("p", { class: "error-text" }, intent.last_error)) : null,
     tiles(intent, first.items),
@@ -61,6 +76,36 @@ export async function show(view) {
     h("div", { class: "columns" }, conditionSection(intent), actionSection(intent)),
     versions,
   );
+}
+
+/** Return the button that records what a check by hand came to, as a worker would. @param {View} view @param {any} intent */
+function fireButton(view, intent) {
+  if (!mayAct() || !intent.enabled) return null;
+  const id = intent.intent_id;
+  const status = select(FIRES.map((one) => [one, wordOf(one)]), "success");
+  const reason = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "2000" }));
+  const form = (/** @type {() => void} */ close) =>
+    previewForm(close, [
+      h(
+        "p",
+        { class: "soft" },
+        "Records a check as a worker would report it: it counts, cools down and plans the next.",
+      ),
+      field("What came of it", status),
+      field("Error, if it failed", reason),
+    ], () => ({
+      title: `Fire ${id} by hand`,
+      scope: "intents:write",
+      method: "POST",
+      path: `/v1/intents/${part(id)}/fire`,
+      body: {
+        status: status.value,
+        error_message: reason.value && status.value === "failed" ? reason.value : undefined,
+      },
+      preview: (told) => h("p", null, "It would be recorded as ", answer(told.body.status), "."),
+      done: view.refresh,
+    }));
+  return button("Fire by hand", () => openDialog(`Fire ${id} by hand`, form));
 }
 
 /** @param {any} intent @param {any[]} executions */

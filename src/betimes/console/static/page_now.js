@@ -12,6 +12,7 @@ import { liveRows } from "./now_rows.js";
 import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
+import { readableDomains } from "./server.js";
 import { clockText, dateText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
@@ -26,20 +27,16 @@ export async function show(view) {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, view.query.get(name)]));
   const counted = h("div");
   const seen = windowOf(view.query);
-  const [{ domains }, page] = await Promise.all([
-    get("/v1/meta", {}, view.signal),
-    get("/v1/verdicts", {
-      limit: 40,
-      ...filters,
-      ...(seen.isBrushed ? { since: instant(seen.from), until: instant(seen.to) } : {}),
-    }, view.signal),
-  ]);
+  const window = seen.isBrushed ? { since: instant(seen.from), until: instant(seen.to) } : {};
   const paint = async () => {
     const fresh = windowOf(view.query);
     const counts = await loadCounts(fresh, filters, view.signal);
-    put(counted, ...countedParts(view, fresh, counts, domains, filters.domain));
+    put(counted, ...countedParts(view, fresh, counts, filters.domain));
   };
-  await paint();
+  const [page] = await Promise.all([
+    get("/v1/verdicts", { limit: 40, ...filters, ...window }, view.signal),
+    paint(),
+  ]);
   const rows = liveRows(view, page.items, filters, seen.isBrushed);
   put(
     view.main,
@@ -106,9 +103,9 @@ function chips(view, filters, seen) {
   );
 }
 
-/** @param {View} view @param {import("./now_counts.js").Window} seen @param {any} counts @param {string[]} domains @param {string | null} only */
-function countedParts(view, seen, { strip, reasons, before }, domains, only) {
-  const all = domainsOf(strip, before, seen, only ? [only] : domains);
+/** @param {View} view @param {import("./now_counts.js").Window} seen @param {any} counts @param {string | null} only */
+function countedParts(view, seen, { strip, reasons, before }, only) {
+  const all = domainsOf(strip, before, seen, only ? [only] : readableDomains());
   const buckets = bucketsOf(strip, seen);
   return [
     h("div", { class: "tiles" }, all.map((one) => domainTile(one, seen))),

@@ -1,6 +1,6 @@
 /** A schedule: its ticks on a line of time, the runs they caused, its versions, and what changes of the clock do to it. */
 import { ask, get, part } from "./api.js";
-import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import { deleteButton, statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { onDecisions } from "./live.js";
@@ -83,6 +83,13 @@ function head(view, schedule) {
           h("ul", null, lost),
         )
         : null,
+    }),
+    deleteButton({
+      path: "/v1/schedules",
+      list: "/console/schedules",
+      id,
+      scope: "automation:write",
+      version: schedule.version,
     }),
   );
 }

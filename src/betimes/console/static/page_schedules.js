@@ -1,15 +1,11 @@
 /** Schedules: when each ticks, how its last ticks went, what it owes. */
-import { get, part } from "./api.js";
+import { part } from "./api.js";
 import { h } from "./dom.js";
 import { targetText } from "./definition_parts.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer } from "./parts.js";
-import { tickStrip } from "./tick_charts.js";
+import { loadNewest, statusStrip } from "./tick_charts.js";
 import { clockText, durationText, now, when, zoneFor } from "./time.js";
-
-/** Ticks of all schedules are asked for in so many pages at most. */
-const PAGES = 4;
-const EACH = 40;
 
 /** @param {import("./router.js").View} view */
 export function show(view) {
@@ -27,13 +23,13 @@ export function show(view) {
       idOf: (row) => row.schedule_id,
       hrefOf: (row) => `/console/schedules/${part(row.schedule_id)}`,
       idName: "Schedule",
-      enrich: (rows, signal) => loadTicks(ticks, rows, signal),
+      enrich: (rows, signal) => loadNewest("/v1/ticks", "schedule_id", ticks, rows, signal),
       columns: [
         { name: "Status", cell: (row) => answer(row.status) },
         { name: "When", cell: (row) => [row.recurrence_text, h("span", { class: "soft under" }, row.timezone)] },
         { name: "Leads to", cell: (row) => targetText(row.target) },
         { name: "Next ticks", cell: nextTicks },
-        { name: "Last ticks", cell: (row) => tickStrip(ticks.get(row.schedule_id) ?? []) },
+        { name: "Last ticks", cell: (row) => statusStrip(ticks.get(row.schedule_id) ?? []) },
         { name: "Late p50 / p99", kind: "number", cell: (row) => lagText(ticks.get(row.schedule_id) ?? []) },
         { name: "Owed", kind: "number", cell: owedText },
       ],
@@ -59,21 +55,6 @@ export function show(view) {
       }),
     },
   );
-}
-
-/** Ask for the newest ticks of all schedules together, until those listed have enough of them. @param {Map<string, any[]>} ticks @param {any[]} rows @param {AbortSignal} signal */
-async function loadTicks(ticks, rows, signal) {
-  if (!rows.length || ticks.size) return;
-  let cursor = null;
-  for (let page = 0; page < PAGES; page += 1) {
-    const found = await get("/v1/ticks", { limit: 200, cursor }, signal);
-    for (const tick of found.items) {
-      const known = ticks.get(tick.schedule_id) ?? [];
-      if (known.length < EACH) ticks.set(tick.schedule_id, [...known, tick]);
-    }
-    cursor = found.next_cursor;
-    if (!cursor || rows.every((row) => (ticks.get(row.schedule_id)?.length ?? 0) >= EACH)) return;
-  }
 }
 
 /** @param {any} row */

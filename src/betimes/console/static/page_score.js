@@ -132,6 +132,7 @@ function buttons(view, score) {
       dialog(`Interaction of ${score.user_id}`, (close) => interactionForm(view, score, close)),
     ),
     button("Adjust", dialog(`Adjust the score of ${score.user_id}`, (close) => adjustForm(view, score, close))),
+    button("Change the status", dialog(`Status of ${score.user_id}`, (close) => statusForm(view, score, close))),
   ];
 }
 
@@ -157,6 +158,28 @@ function adjustForm(view, score, close) {
   );
 }
 
+/** @param {View} view @param {any} score @param {() => void} close */
+function statusForm(view, score, close) {
+  const text = (
+    /** @type {string} */ value,
+  ) => /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "64", value }));
+  const [status, chapter, reason] = [text(score.game_status), text(String(score.chapter)), text("")];
+  const pause = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "0" }));
+  status.required = true;
+  return previewForm(close, [
+    field("Status", status, "A word that the policy knows, or one of your own."),
+    field("Chapter", chapter),
+    field("Pause the decay for, in minutes", pause, "Left out, it goes on by the terms of the chapter."),
+    field("Reason, for the ledger", reason),
+  ], () =>
+    change(view, score, "Change the status of", "status", {
+      game_status: status.value.trim(),
+      chapter: chapter.value.trim() === String(score.chapter) ? undefined : chapter.value.trim(),
+      timeout_seconds: pause.value ? Math.round(Number(pause.value) * 60) : undefined,
+      reason: reason.value || undefined,
+    }));
+}
+
 /** @param {View} view @param {any} score @param {string} verb @param {string} path @param {unknown} body @returns {import("./actions.js").Action} */
 function change(view, score, verb, path, body) {
   return {
@@ -166,10 +189,11 @@ function change(view, score, verb, path, body) {
     path: `/v1/scores/${part(score.user_id)}/${path}`,
     body,
     preview: (told) =>
-      facts([["Score before", String(score.effective_score)], [
-        "Score after",
-        String(told.body.score_after ?? told.body.score),
-      ]]),
+      facts([
+        ["Score before", String(score.effective_score)],
+        ["Score after", String(told.body.score_after ?? told.body.score)],
+        ["Status", told.body.game_status ? `${score.game_status} → ${told.body.game_status}` : null],
+      ]),
     done: view.refresh,
   };
 }

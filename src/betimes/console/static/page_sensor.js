@@ -1,6 +1,6 @@
 /** A sensor: its evaluations on a line of time, where its cursor is and was, its versions. */
 import { get, part } from "./api.js";
-import { statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import { deleteButton, statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
@@ -33,6 +33,13 @@ export async function show(view) {
       [answer(sensor.status), " · ", typeText(sensor)],
       evaluateButton(view, sensor),
       switchButton(view, { path: "/v1/sensors", id, scope: "automation:write", isOn, version: sensor.version }),
+      deleteButton({
+        path: "/v1/sensors",
+        list: "/console/sensors",
+        id,
+        scope: "automation:write",
+        version: sensor.version,
+      }),
     ),
     sensor.last_error ? section("Last error", h("p", { class: "error-text" }, sensor.last_error)) : null,
     tiles(sensor, first.items),

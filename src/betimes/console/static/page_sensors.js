@@ -4,10 +4,13 @@ import { targetText } from "./definition_parts.js";
 import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer, figure } from "./parts.js";
+import { loadNewest, statusStrip } from "./tick_charts.js";
 import { spanText, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
 export function show(view) {
+  /** @type {Map<string, any[]>} */
+  const evaluations = new Map();
   return showList(view, "Sensors", "What outside changes cause: polled by an evaluator, or pushed as messages.", {
     path: "/v1/sensors",
     noun: "sensors",
@@ -19,10 +22,12 @@ export function show(view) {
     idOf: (row) => row.sensor_id,
     hrefOf: (row) => `/console/sensors/${part(row.sensor_id)}`,
     idName: "Sensor",
+    enrich: (rows, signal) => loadNewest("/v1/evaluations", "sensor_id", evaluations, rows, signal),
     columns: [
       { name: "Status", cell: (row) => answer(row.status) },
       { name: "Type", cell: typeText },
       { name: "Leads to", cell: (row) => targetText(row.target) },
+      { name: "Last evaluations", cell: (row) => statusStrip(evaluations.get(row.sensor_id) ?? []) },
       { name: "Last evaluated", cell: (row) => when(row.last_evaluated_at) },
       { name: "Next", cell: (row) => when(row.next_evaluation_at) },
       {

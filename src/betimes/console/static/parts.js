@@ -4,6 +4,7 @@
 import { h, put, uid } from "./dom.js";
 import { button } from "./forms.js";
 import { answer } from "./marks.js";
+import { meaningOf } from "./server.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
@@ -16,7 +17,7 @@ export function reasonChips(reasons, hrefOf) {
     { class: "chips" },
     [...new Set(reasons)].map((
       reason,
-    ) => (hrefOf ? h("a", { class: "chip", href: hrefOf(reason) }, reason) : h("span", { class: "chip" }, reason))),
+    ) => h(hrefOf ? "a" : "span", { class: "chip", href: hrefOf?.(reason), title: meaningOf(reason) }, reason)),
   );
 }
 

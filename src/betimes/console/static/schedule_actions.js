@@ -1,8 +1,9 @@
 /** What can be done to a schedule: tick now, fill a range that was missed. */
 import { actionButton, previewForm } from "./actions.js";
-import { part } from "./api.js";
-import { h } from "./dom.js";
+import { get, part } from "./api.js";
+import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
+import { figure } from "./parts.js";
 import { countText } from "./selection.js";
 import { mayAct } from "./session.js";
 import { dateText, instantOf, now, when, zoneFor } from "./time.js";
@@ -10,6 +11,8 @@ import { dateText, instantOf, now, when, zoneFor } from "./time.js";
 /** @typedef {import("./router.js").View} View */
 
 const SCOPE = "automation:write";
+/** Pages of ticks that are looked at to count those that exist. */
+const PAGES = 5;
 
 /** @param {View} view @param {any} schedule */
 export function tickNowButton(view, schedule) {
@@ -79,16 +82,48 @@ function backfill(view, id, body) {
     path: `/v1/schedules/${part(id)}/backfills`,
     body,
     before: h("p", null, "From ", when(body.from), " to ", when(body.to), "."),
-    preview: (told) =>
-      h(
-        "p",
-        null,
-        h("strong", null, countText(told.body.total, "ticks")),
-        " in the range; those that were fired already are left out.",
-      ),
+    preview: (told) => backfillPreview(view, id, body, told.body.total),
     result: (told) => h("p", null, countText(told.total, "ticks"), ` to look at, as ${told.backfill_id}.`),
     done: view.refresh,
   };
+}
+
+/** Say how many ticks are in a range, and how many of them exist already. @param {View} view @param {string} id @param {{from: string, to: string}} range @param {number} total */
+function backfillPreview(view, id, range, total) {
+  const existing = h("span", null, "; counting those that exist…");
+  const count = async () => {
+    const { found, isAll } = await countFired(id, range, view.signal);
+    const few = isAll ? "" : "at least ";
+    put(
+      existing,
+      found
+        ? `: ${few}${figure(found)} of them exist already and are left as they are`
+        : isAll
+        ? ", none of which exists yet"
+        : "; those that exist are left as they are",
+      isAll ? `, ${figure(total - found)} would fire.` : ".",
+    );
+  };
+  count().catch(() => put(existing, "; those that exist already are left as they are."));
+  return h("p", null, h("strong", null, countText(total, "ticks")), " in the range", existing);
+}
+
+/** Count the ticks of a range that were fired, looking at a bounded number. @param {string} id @param {{from: string, to: string}} range @param {AbortSignal} signal */
+async function countFired(id, { from, to }, signal) {
+  const fired = new Set();
+  let cursor = null;
+  for (let count = 0; count < PAGES; count += 1) {
+    // A tick is recorded after the instant it is for, so nothing of the range is older than its beginning.
+    const query = { schedule_id: id, status: "fired", since: from, limit: 200, cursor };
+    const page = await get("/v1/ticks", query, signal);
+    for (const tick of page.items) {
+      const at = Date.parse(tick.scheduled_for);
+      if (tick.cause !== "manual" && at >= Date.parse(from) && at < Date.parse(to)) fired.add(at);
+    }
+    cursor = page.next_cursor;
+    if (!cursor) return { found: fired.size, isAll: true };
+  }
+  return { found: fired.size, isAll: false };
 }
 
 /** Return the buttons of a backfill. @param {View} view @param {string} id @param {any} one */

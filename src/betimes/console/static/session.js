@@ -4,10 +4,11 @@
  * A key is pasted once and sent once; what is kept is a cookie that no script can read. A session starts with scopes to
  * read; *Operate* asks for the key again and adds the others for a quarter of an hour.
  */
-import { ask, get, isBehindProxy, isDev, offersActions, Problem } from "./api.js";
+import { ask, isBehindProxy, isDev, offersActions, Problem } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
 import { problemBox } from "./parts.js";
+import { forgetEarly, takeEarly, WHO } from "./server.js";
 import { now, spanText } from "./time.js";
 
 /** @typedef {{tenant: string, name: string, scopes: string[], key_id: string | null, elevated_until: string | null, expires_at: string | null}} Me */
@@ -37,11 +38,11 @@ export function whoAmI() {
 /** Ask the server who looks; `null` if somebody has to sign in first. @returns {Promise<Me | null>} */
 export async function loadMe() {
   try {
-    const told = isDev ? await get("/v1/whoami") : await get("/v1/sessions/current");
-    me = { elevated_until: null, ...told };
+    me = { elevated_until: null, ...(await takeEarly(WHO)) };
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 401) throw error;
     me = null;
+    forgetEarly();
   }
   return me;
 }

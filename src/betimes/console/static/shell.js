@@ -7,6 +7,7 @@ import { frameAge, onLiveState, onPulse } from "./live.js";
 import { button, openDialog, select } from "./forms.js";
 import { refresh } from "./router.js";
 import { openSearch } from "./search.js";
+import { readableDomains } from "./server.js";
 import { askToOperate, loadMe, may, mayAct, operatingMs, sessionText, signOut } from "./session.js";
 import { clockText, isVirtual, now, partsOf, repeat, setZoneChoice, spanText, zoneChoice, zoneFor } from "./time.js";
 
@@ -27,8 +28,6 @@ export const NAV = /** @type {const} */ ([
   ["Run", "Admin", "/console/admin", "admin:read", "a"],
 ]);
 const THEME = "betimes.theme";
-/** A hold of so many domains holds everything. */
-const DOMAINS_COUNT = 5;
 /** @type {AbortController | null} */
 let replacing = null;
 
@@ -238,7 +237,7 @@ export function troubles(health) {
   const found = [];
   const late = health.oldest_alarm_at ? Date.parse(health.now) - Date.parse(health.oldest_alarm_at) : 0;
   if (health.hold) found.push({ text: `On hold: ${health.hold.reason ?? "nothing fires"}`, href: "/console/health" });
-  const isAllHeld = health.hold?.domains.length === DOMAINS_COUNT; // then nobody is late, and nobody is missing
+  const isAllHeld = health.hold && readableDomains().every((one) => health.hold.domains.includes(one)); // then nobody is late, and nobody is missing
   if (late > 5000 && !isAllHeld) found.push({ text: `Alarms are ${spanText(late)} late`, href: "/console/next" });
   if (health.effects_dead) {
     found.push({

@@ -3,34 +3,58 @@
  *
  * Each stands beside a table with the same numbers, so the drawings are hidden from screen readers.
  */
+import { get } from "./api.js";
 import { h, svg } from "./dom.js";
 import { answerClass } from "./parts.js";
+import { wordOf } from "./server.js";
 import { durationText } from "./time.js";
 import { axis, drawing, laneTimeline, scale } from "./timelines.js";
 
 /** @typedef {import("./timelines.js").Window} Window */
 
 const CELLS = 40;
+/** What is newest of all of them is asked for in so many pages at most. */
+const PAGES = 4;
 
-/** Return ticks as a strip, the oldest at the left; height says the same as colour. @param {any[]} ticks newest first */
-export function tickStrip(ticks) {
-  const shown = ticks.slice(0, CELLS).reverse();
-  const cells = shown.map((tick, place) => {
-    const kind = answerClass(tick.status);
-    const tall = kind === "now" ? 16 : kind === "never" && tick.status === "failed" ? 10 : 4;
+/**
+ * Ask for the newest ticks or evaluations of everything together, until what is listed has enough of them.
+ * @param {string} path @param {string} idName @param {Map<string, any[]>} found by id, filled here @param {any[]} rows @param {AbortSignal} signal
+ */
+export async function loadNewest(path, idName, found, rows, signal) {
+  if (!rows.length || found.size) return;
+  let cursor = null;
+  for (let count = 0; count < PAGES; count += 1) {
+    const page = await get(path, { limit: 200, cursor }, signal);
+    for (const one of page.items) {
+      const known = found.get(one[idName]) ?? [];
+      if (known.length < CELLS) found.set(one[idName], [...known, one]);
+    }
+    cursor = page.next_cursor;
+    if (!cursor || rows.every((row) => (found.get(row[idName])?.length ?? 0) >= CELLS)) return;
+  }
+}
+
+/** Heights of statuses whose class is not tall: what went wrong stands out, what found nothing lies low. */
+const HEIGHTS = /** @type {Record<string, number>} */ ({ failed: 10, error: 10, stale: 7, pending: 7 });
+
+/** Return ticks or evaluations as a strip, the oldest at the left; height says the same as colour. @param {any[]} items newest first */
+export function statusStrip(items) {
+  const shown = items.slice(0, CELLS).reverse();
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  const cells = shown.map(({ status }, place) => {
+    counts.set(status, (counts.get(status) ?? 0) + 1);
+    const kind = answerClass(status);
+    const tall = kind === "now" ? 16 : HEIGHTS[status] ?? 4;
     return svg("rect", {
-      class: tick.status === "skipped" ? "later" : kind,
+      class: status === "skipped" ? "later" : kind,
       x: place * 5,
       y: 17 - tall,
       width: 4,
       height: tall,
     });
   });
-  const counts = ["fired", "skipped", "failed"].map((
-    status,
-  ) => [shown.filter((one) => one.status === status).length, status]);
-  const words = counts.filter(([count]) => count).map(([count, status]) => `${count} ${status}`).join(", ") ||
-    "none yet";
+  const words = [...counts].map(([status, count]) => `${count} ${wordOf(status)}`).join(", ") || "none yet";
   return h(
     "span",
     { class: "strip", title: words },

@@ -1,0 +1,34 @@
+"""Health in the console: how long requests take, how the ledger grows, and whether a stream is sound."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.console.conftest import Visiting
+from tests.console.town import Served
+from tests.console.workshop import workshop
+
+pytestmark = pytest.mark.browser
+
+
+async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        await visit.open("/console/health")
+        page = await visit.open("/console/health")  # by now requests were answered
+        times = page.get_by_role("table", name="Request times, slowest first")
+        await expect(times).to_contain_text("GET /v1/")
+        await expect(times).to_contain_text("ms")
+        await page.get_by_role("heading", name="Ledger").locator("xpath=..").get_by_text("The same as a table").click()
+        await expect(page.get_by_role("table", name="Decided a day, newest first")).to_contain_text("2026-03-2")
+
+
+async def test_a_stream_is_verified(visiting: Visiting) -> None:
+    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
+        page = await visit.open("/console/health")
+        form = page.get_by_role("form", name="Verify a stream")
+        await form.get_by_label("Id").fill("pulse")
+        await form.get_by_role("button", name="Verify this stream").click()
+        await expect(form).to_contain_text("the stream is what its history gives, byte for byte")
+        await form.get_by_label("Id").fill("nobody")
+        await form.get_by_role("button", name="Verify this stream").press("Enter")
+        await expect(form.get_by_role("alert")).to_contain_text("there is no stream schedule:nobody")
+        visit.excuse("404")
