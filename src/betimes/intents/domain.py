@@ -18,6 +18,11 @@ from betimes.intents.tables import TABLES
 from betimes.intents.variations import VARIATIONS
 
 COOLED = "cooldown_active"
+WORDS = {
+    "gate_blocked": "blocked by the gate",
+    "condition_not_met": "condition not met",
+    COOLED: "still in its cooldown",
+}
 
 
 def outcome_of(event: Event) -> EventOutcome | None:
@@ -37,7 +42,7 @@ def describe_event(event: Event) -> str:
         return "It fired too recently; its cooldown lasts."
     next_at = event.next_check_at
     after = f"the next check is at {render(next_at)}" if next_at else "no further check is planned"
-    return f"Recorded as {event.status}; {after}."
+    return f"Recorded as {WORDS.get(event.status, event.status)}; {after}."
 
 
 def is_lost_claim(event: Event) -> bool:
@@ -52,11 +57,7 @@ DOMAIN = Domain(
     policy=IntentsPolicy,
     outcome_of=outcome_of,
     outcomes=(*get_args(FireStatus), COOLED),
-    words={
-        "gate_blocked": "blocked by the gate",
-        "condition_not_met": "condition not met",
-        COOLED: "still in its cooldown",
-    },
+    words=WORDS,
     statuses={"intent": tuple(f"{status}.{name}" for status in ("enabled", "disabled", COOLING) for name in TYPES)},
     describe_event=describe_event,
     lost_claims={"intent": is_lost_claim},

@@ -19,6 +19,9 @@ const WORDS = /** @type {Record<string, string>} */ ({
   paused: "paused",
 });
 
+/** The width of a letter in the names of bands, in pixels. */
+const LETTER = 6;
+
 /** Return what a band is, in words. @param {any} band */
 export function bandWords(band) {
   return [WORDS[band.name] ?? band.name, band.label].filter(Boolean).join(": ");
@@ -51,12 +54,15 @@ export function bandsBehind(bands, scale, top, bottom) {
 
 /** Return the bands of a lane: digests as marks of an instant, rests as bars. @param {any[]} bands @param {Lane} lane @param {Scale} scale */
 export function bandsIn(bands, lane, scale) {
+  /** Where the last name of a bar ends: one that would stand on it is left to the tooltip and the table. */
+  let named = -Infinity;
   return bands.filter((band) => !BEHIND.has(band.name)).map((band) => {
     const span = spanOf(band, scale);
     if (!span) return null;
     const isInstant = band.name === "digest";
     const y = isInstant ? lane.top : lane.top + lane.height - 5;
-    const isWide = !isInstant && span.width > 60;
+    const isWide = !isInstant && span.width > 60 && span.begin >= named;
+    if (isWide) named = span.begin + LETTER * bandWords(band).length;
     return [
       svg(
         "rect",

@@ -6,6 +6,7 @@ import { onChosen, onMatching } from "./effect_actions.js";
 import { countText } from "./selection.js";
 import { firstOne, listSection } from "./list_page.js";
 import { answer, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
+import { SAMPLES } from "./samples.js";
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
 
@@ -177,7 +178,7 @@ function effectList(view) {
     empty: firstOne(
       "Nothing had to happen outside yet",
       "Deliveries of notifications, webhooks and handlers of runs appear here, with every attempt and its error.",
-      EXAMPLE,
+      SAMPLES.notification,
     ),
     bulk: (chosen) => ({
       noun: "effects",
@@ -187,21 +188,6 @@ function effectList(view) {
     }),
   };
 }
-
-const EXAMPLE = {
-  path: "/v1/notifications",
-  body: {
-    event_id: "evt-1",
-    user_id: "ana",
-    event_type: "MESSAGE",
-    source: "me",
-    title: "Tom replied",
-    message: "See you at nine?",
-    channels: ["push"],
-  },
-  python:
-    'await bt.notifications.send({"event_id": "evt-1", "user_id": "ana", "event_type": "MESSAGE",\n    "source": "me", "title": "Tom replied", "message": "See you at nine?", "channels": ["push"]})',
-};
 
 /** @param {any} row */
 function lastOrNext(row) {

@@ -6,7 +6,7 @@ import { h, put } from "./dom.js";
 import { folded } from "./forms.js";
 import { ledgerSection, loadGrowth } from "./health_ledger.js";
 import { onPulse } from "./live.js";
-import { emptyState, figure, pageHead, section, streamLink, table, tile } from "./parts.js";
+import { emptyState, figure, pageHead, section, shareBar, streamLink, table, tile } from "./parts.js";
 import { may } from "./session.js";
 import { agoText, durationText, spanText, when } from "./time.js";
 
@@ -169,12 +169,7 @@ function timesSection(rows) {
     { name: "99 of 100", kind: "number", cell: (/** @type {any} */ one) => text(one.p99_ms) },
     {
       name: "Share of the slowest",
-      cell: (/** @type {any} */ one) =>
-        h(
-          "span",
-          { class: "bar-cell", "aria-hidden": "true" },
-          h("span", { style: { "inline-size": `${(100 * (one.p99_ms ?? most)) / most}%` } }),
-        ),
+      cell: (/** @type {any} */ one) => shareBar(one.p99_ms ?? most, most),
     },
   ];
   const rest = rows.slice(TIMES);

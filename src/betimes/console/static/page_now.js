@@ -10,7 +10,7 @@ import { h, put } from "./dom.js";
 import { bucketsOf, domainsOf, instant, loadCounts, RANGES, reasonsOf, sum, windowOf } from "./now_counts.js";
 import { liveRows } from "./now_rows.js";
 import { onPulse } from "./live.js";
-import { answer, emptyState, figure, mark, pageHead, percent, section, table, tabs, tile } from "./parts.js";
+import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
 import { clockText, dateText, zoneFor } from "./time.js";
@@ -226,12 +226,7 @@ function whyNotSection(reasons) {
     { name: "Count", kind: "number", cell: (/** @type {any} */ one) => figure(one.count) },
     {
       name: "Share",
-      cell: (/** @type {any} */ one) =>
-        h(
-          "span",
-          { class: "bar-cell", "aria-hidden": "true" },
-          h("span", { style: { "inline-size": `${(100 * one.count) / most}%` } }),
-        ),
+      cell: (/** @type {any} */ one) => shareBar(one.count, most),
     },
     {
       name: "Trend",

@@ -127,6 +127,15 @@ export function tile(name, value, { href, below, tone } = {}) {
   );
 }
 
+/** Return a bar for a share of the largest; the figure stands beside it. @param {number} value @param {number} most */
+export function shareBar(value, most) {
+  return h(
+    "span",
+    { class: "bar-cell", "aria-hidden": "true" },
+    h("span", { style: { "inline-size": `${(100 * value) / most}%` } }),
+  );
+}
+
 /** Return a meter of n of a cap. @param {number} value @param {number} cap @param {string} label */
 export function meter(value, cap, label) {
   const share = cap > 0 ? Math.min(1, value / cap) : 1;

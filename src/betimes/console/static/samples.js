@@ -1,7 +1,7 @@
 /** Requests to begin with, filled with this server's address and tenant: what empty pages show. */
 import { devTenant, isDev } from "./api.js";
 
-const SAMPLES = {
+export const SAMPLES = {
   notification: {
     path: "/v1/notifications",
     body: {
@@ -11,10 +11,10 @@ const SAMPLES = {
       source: "me",
       title: "Tom replied",
       message: "See you at nine?",
-      channels: ["in_app"],
+      channels: ["push", "in_app"],
     },
     python:
-      'await bt.notifications.send({"event_id": "evt-1", "user_id": "ana", "event_type": "MESSAGE",\n    "source": "me", "title": "Tom replied", "message": "See you at nine?", "channels": ["in_app"]})',
+      'await bt.notifications.send({"event_id": "evt-1", "user_id": "ana", "event_type": "MESSAGE",\n    "source": "me", "title": "Tom replied", "message": "See you at nine?", "channels": ["push", "in_app"]})',
   },
   trigger: {
     path: "/v1/triggers",

@@ -82,15 +82,15 @@ export function operatingMs() {
   return me?.elevated_until ? Math.max(0, Date.parse(me.elevated_until) - now()) : 0;
 }
 
+/** Return a field for a key, which nothing remembers. */
+function keyInput() {
+  const secret = { type: "password", autocomplete: "off", spellcheck: "false" };
+  return /** @type {HTMLInputElement} */ (h("input", { ...secret, required: true, placeholder: "bt_…" }));
+}
+
 /** Show the form to sign in with; call `done` when somebody did. @param {HTMLElement} main @param {() => void} done @param {string} [reason] */
 export function showSignIn(main, done, reason) {
-  const key = /** @type {HTMLInputElement} */ (h("input", {
-    type: "password",
-    autocomplete: "off",
-    required: true,
-    spellcheck: "false",
-    placeholder: "bt_…",
-  }));
+  const key = keyInput();
   const told = h("div", { "aria-live": "assertive" });
   const form = h(
     "form",
@@ -144,13 +144,7 @@ async function operateByProxy() {
 /** @returns {Promise<boolean>} */
 function askForKey() {
   return new Promise((resolve) => {
-    const key = /** @type {HTMLInputElement} */ (h("input", {
-      type: "password",
-      autocomplete: "off",
-      required: true,
-      spellcheck: "false",
-      placeholder: "bt_…",
-    }));
+    const key = keyInput();
     const told = h("div", { "aria-live": "assertive" });
     let allowed = false;
     const dialog = openDialog("Operate", (close) => {

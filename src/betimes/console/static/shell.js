@@ -39,9 +39,6 @@ export function visibleNav() {
 /** Show the navigation with one entry marked. @param {string} current */
 export function markNav(current) {
   for (const link of document.querySelectorAll("#nav a")) {
-    link.toggleAttribute("data-current", link.getAttribute("href") === current);
-  }
-  for (const link of document.querySelectorAll("#nav a")) {
     if (link.getAttribute("href") === current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -135,7 +132,7 @@ function clock(signal) {
     { class: "clock" },
     face,
     isVirtual()
-      ? h("span", { class: "chip", title: "The server's clock stands still until it is moved" }, "virtual clock")
+      ? h("span", { class: "chip", title: "A virtual clock: it stands still until it is moved" }, "virtual")
       : null,
     state,
   );
@@ -153,9 +150,10 @@ function zonePicker() {
 }
 
 function themeButton() {
-  return button("Theme", () => toggleTheme(), {
+  return button("◐", () => toggleTheme(), {
     class: "small quiet theme",
     "aria-label": "Switch between light and dark",
+    title: "Light or dark (t)",
   });
 }
 
