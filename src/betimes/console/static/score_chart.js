@@ -1,6 +1,6 @@
 /** A score over time: steps of the past, and the way down that is ahead if nobody acts. */
 import { svg } from "./dom.js";
-import { axis, drawing, scale } from "./timelines.js";
+import { axis, drawing, LEFT, rightEdge, scale } from "./timelines.js";
 
 const HEIGHT = 190;
 const TOP = 20;
@@ -21,8 +21,8 @@ export function scoreChart(past, start, levels, window) {
   ).join("");
   const ahead = [start, ...levels].map((one, index) => `${index ? "L" : "M"}${place(one)}`).join("");
   const grid = [0, 25, 50, 75, MOST].map((value) => [
-    svg("line", { class: "grid", x1: 90, x2: 992, y1: y(value), y2: y(value) }),
-    svg("text", { x: 84, y: y(value) + 4, "text-anchor": "end" }, String(value)),
+    svg("line", { class: "grid", x1: LEFT, x2: rightEdge(), y1: y(value), y2: y(value) }),
+    svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, String(value)),
   ]);
   const marks = levels.map((one) => [
     svg("circle", { class: "level", cx: x(one.at), cy: y(one.value), r: 3.5 }, svg("title", null, one.name)),

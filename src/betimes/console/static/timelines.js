@@ -9,14 +9,29 @@ import { clockText, dateText, now, zoneFor } from "./time.js";
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
 /** @typedef {{lane: string, at: number, due?: number, kind: import("./marks.js").AnswerClass, words: string, item: any}} Mark `due` where it was meant to be, if it came late */
 
-const WIDTH = 1000;
-const LEFT = 90;
+const WIDTH_MIN = 420;
+const WIDTH_MAX = 1000;
+/** What stands beside a drawing in its page: paddings of the page and of its card. */
+const BESIDE = 70;
+export const LEFT = 90;
 export const TOP = 20;
 export const ROW = 26;
 
+/** Return how wide a drawing is: as wide as its page, so that its words keep their size. */
+function drawnWidth() {
+  const room = (document.getElementById("main")?.clientWidth ?? WIDTH_MAX) - BESIDE;
+  return Math.max(WIDTH_MIN, Math.min(WIDTH_MAX, room));
+}
+
+/** Return where the lines of a drawing end. */
+export function rightEdge() {
+  return drawnWidth() - 8;
+}
+
 /** Return where an instant of a window is drawn. @param {Window} window */
 export function scale({ from, to }) {
-  return (/** @type {number} */ at) => LEFT + ((WIDTH - LEFT - 8) * (at - from)) / (to - from);
+  const right = rightEdge();
+  return (/** @type {number} */ at) => LEFT + ((right - LEFT) * (at - from)) / (to - from);
 }
 
 /** Return the window from an instant to now, and a little more. @param {string} oldest @returns {Window} */
@@ -28,7 +43,7 @@ export function pastWindow(oldest) {
 /** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
 export function axis(window, height) {
   const x = scale(window);
-  const steps = 6;
+  const steps = drawnWidth() < 640 ? 3 : 6;
   const isLong = window.to - window.from > 36 * 3_600_000;
   const labels = Array.from({ length: steps }, (_, place) => {
     const at = window.from + ((window.to - window.from) * place) / steps;
@@ -47,7 +62,7 @@ export function drawing(height, children) {
   return h(
     "div",
     { class: "scroll" },
-    svg("svg", { class: "ticks", viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" }, children),
+    svg("svg", { class: "ticks", viewBox: `0 0 ${drawnWidth()} ${height}`, "aria-hidden": "true" }, children),
   );
 }
 
