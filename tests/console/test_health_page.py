@@ -21,6 +21,17 @@ async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served
         await expect(page.get_by_role("table", name="Decided a day, newest first")).to_contain_text("2026-03-2")
 
 
+async def test_what_pruning_would_take_is_said_with_the_command_that_does_it(visiting: Visiting) -> None:
+    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
+        await shop.bt.advance(by_s=40 * 86_400)
+        page = await visit.open("/console/health")
+        await page.get_by_text("Prune old history").click()
+        await expect(page.get_by_text("Nothing is that old")).to_be_visible()
+        await page.get_by_label("Older than").select_option("30")
+        await expect(page.get_by_text("one checkpoint a stream would stand for them")).to_be_visible()
+        await expect(page.get_by_text("betimes prune --history-days 30 --tenant default")).to_be_visible()
+
+
 async def test_a_stream_is_verified(visiting: Visiting) -> None:
     async with workshop(hours=2) as shop, visiting(shop.address) as visit:
         page = await visit.open("/console/health")

@@ -44,6 +44,6 @@ export function curl(method, path, body) {
 }
 
 /** Return a text as one word of a shell, in quotes where the shell would read more into it. @param {string} text */
-function shellWord(text) {
+export function shellWord(text) {
   return /^[\w./:%@+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
