@@ -329,19 +329,11 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return await self._read_evaluations(query, filters, status, limit, cursor)
 
     async def _read_evaluations(
-        self,
-        source: StreamId | LedgerQuery,
-        filters: builtins.list[Any],
-        status: EvaluationViewStatus | None,
-        limit: int,
-        cursor: str | None,
+        self, source: StreamId | LedgerQuery, filters: Any, status: str | None, limit: int, cursor: str | None
     ) -> Page[EvaluationView]:
+        place, most = place_of(cursor, filters, NumberPlace), checked_limit(limit)
         found, place = await self._rows_back(
-            source,
-            place_of(cursor, filters, NumberPlace),
-            checked_limit(limit),
-            evaluation_rows,
-            lambda view: status in (None, view.status),
+            source, place, most, evaluation_rows, lambda view: status in (None, view.status)
         )
         views, found.items = found.items, []
         for view in views:
