@@ -184,8 +184,9 @@ REVEAL_CHARS_MAX = 300
 _audit = logging.getLogger("betimes.audit")
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
-_get = partial(Route, method="GET", scope="admin", tag=TAG)
-_post = partial(Route, method="POST", scope="admin", tag=TAG)
+_route = partial(Route, scope="admin", tag=TAG)
+_get = partial(_route, method="GET")
+_post = partial(_route, method="POST")
 
 ROUTES = (
     _get(
@@ -195,13 +196,11 @@ ROUTES = (
         description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
         reply=PolicyView,
     ),
-    Route(
+    _route(
+        "/v1/policy",
+        put_policy,
+        "Replace the tenant's overrides",
         method="PUT",
-        path="/v1/policy",
-        scope="admin",
-        answer=put_policy,
-        tag=TAG,
-        summary="Replace the tenant's overrides",
         description="A policy that cannot work is refused with every path. "
         "`If-Match` or `version` makes it conditional.",
         body=PolicyRequest,
@@ -223,15 +222,12 @@ ROUTES = (
         example=_OVERRIDES,
         dry_run=True,
     ),
-    Route(
-        method="POST",
-        path="/v1/policy/rollback",
-        scope="admin",
-        answer=rollback_policy,
-        tag=TAG,
+    _post(
+        "/v1/policy/rollback",
+        rollback_policy,
+        "Put earlier overrides in force again",
         keeps_answer="rollbacks",
         conditional=True,
-        summary="Put earlier overrides in force again",
         description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
         "in force now. Without `to_version` or `overrides_fingerprint` it undoes the latest change that was not rolled "
         "back yet: again and again it goes further back, until there is nothing left.",
@@ -241,34 +237,25 @@ ROUTES = (
         codes=((412, "VERSION_MISMATCH"), (409, "NOTHING_TO_ROLL_BACK"), (409, "POLICY_TOO_FAR_BACK")),
         example={"to_version": 0, "note": "people were woken"},
     ),
-    Route(
-        method="GET",
-        path="/v1/policy/history",
-        scope="admin",
-        answer=policy_history,
-        tag=TAG,
-        summary="Changes of the tenant's overrides, newest first",
+    _get(
+        "/v1/policy/history",
+        policy_history,
+        "Changes of the tenant's overrides, newest first",
         description="Who made each, when, why, after which backtest, and what it changed.",
         query=Listed,
         reply=Page[PolicyVersion],
     ),
-    Route(
-        method="GET",
-        path="/v1/policy/schema",
-        scope="admin",
-        answer=schema_of_policy,
-        tag=TAG,
-        summary="The JSON Schema of a policy",
+    _get(
+        "/v1/policy/schema",
+        schema_of_policy,
+        "The JSON Schema of a policy",
         description="Every section with its fields, their defaults and bounds.",
         reply=dict,
     ),
-    Route(
-        method="GET",
-        path="/v1/policies/{fingerprint}",
-        scope="admin",
-        answer=policy_named,
-        tag=TAG,
-        summary="A policy by the fingerprint that a segment names",
+    _get(
+        "/v1/policies/{fingerprint}",
+        policy_named,
+        "A policy by the fingerprint that a segment names",
         description="Kept as long as a segment names it. It must be one that is in force, or that a segment of the "
         "tenant names: `segment_id`, or without that one of the tenant's own stream or of its newest segments.",
         query=NamedPolicyQuery,
@@ -298,13 +285,11 @@ ROUTES = (
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
-    Route(
+    _route(
+        "/v1/keys/{key_id}",
+        revoke_key,
+        "Revoke a key",
         method="DELETE",
-        path="/v1/keys/{key_id}",
-        scope="admin",
-        answer=revoke_key,
-        tag=TAG,
-        summary="Revoke a key",
         description="At once, both secrets.",
     ),
     _post(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from betimes.admin.sessions import SESSION_S_MAX, Elevation, NewSession, Sessions, SessionView
 from betimes.core.errors import Refused
 from betimes.engine.tenants.identities import Identities, Identity
@@ -52,15 +54,14 @@ async def close_session(request: RequestContext) -> Answer:
     return Answer(None, 204, {**_NO_STORE, "Set-Cookie": session_cookie("", 0)})
 
 
+_route = partial(Route, scope=ANY_KEY, tag=TAG)
+_post = partial(_route, method="POST", signs_in=True)
+
 ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/sessions",
-        scope=ANY_KEY,
-        answer=open_session,
-        signs_in=True,
-        tag=TAG,
-        summary="Open a session for a browser",
+    _post(
+        "/v1/sessions",
+        open_session,
+        "Open a session for a browser",
         description=f"With scopes to read only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
         f"request, and with its key. The answer sets the cookie `{COOKIE}` and shows no secret. With it, requests that "
         "change something need `Sec-Fetch-Site: same-origin` and `X-Betimes-Console: 1`.",
@@ -76,36 +77,28 @@ ROUTES = (
             (409, "NO_KEYS"),
         ),
     ),
-    Route(
+    _route(
+        "/v1/sessions/current",
+        session,
+        "The session of this cookie",
         method="GET",
-        path="/v1/sessions/current",
-        scope=ANY_KEY,
-        answer=session,
-        tag=TAG,
-        summary="The session of this cookie",
         reply=SessionView,
         codes=((404, "NOT_FOUND"), (409, "NO_KEYS")),
     ),
-    Route(
-        method="POST",
-        path="/v1/sessions/current/operate",
-        scope=ANY_KEY,
-        answer=operate,
-        signs_in=True,
-        tag=TAG,
-        summary="Let the session act for 15 minutes",
+    _post(
+        "/v1/sessions/current/operate",
+        operate,
+        "Let the session act for 15 minutes",
         description="It has all scopes of its key until then; the key must be shown once more.",
         body=Elevation,
         reply=SessionView,
         codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE"), (403, "ACTIONS_OFF")),
     ),
-    Route(
+    _route(
+        "/v1/sessions/current",
+        close_session,
+        "Close the session of this cookie",
         method="DELETE",
-        path="/v1/sessions/current",
-        scope=ANY_KEY,
-        answer=close_session,
-        tag=TAG,
-        summary="Close the session of this cookie",
         codes=((404, "NOT_FOUND"), (409, "NO_KEYS"), (403, "CROSS_SITE")),
     ),
 )

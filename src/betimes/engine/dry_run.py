@@ -23,9 +23,9 @@ happens before. Past `ALARMS_MAX` the rest ring together at `at`, as if nobody h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from betimes.core.errors import BetimesError, Invalid, Unavailable
 from betimes.core.instants import Instant, earliest
@@ -39,13 +39,13 @@ from betimes.engine.store import (
     NO_ROW,
     PAGE_MAX,
     Changes,
+    DueBounds,
     DueIndex,
     EffectQuery,
     EffectRow,
     EffectWrite,
     LedgerQuery,
     LockRequest,
-    Reached,
     Row,
     SeenKey,
     Store,
@@ -100,21 +100,10 @@ class TrialStore:
 
     @asynccontextmanager
     async def begin_due(
-        self,
-        index: DueIndex,
-        kinds: Sequence[str],
-        limit: int,
-        *,
-        after: Reached | None = None,
-        until_at: Instant | None = None,
-        tenant: str | None = None,
-        shares: Mapping[str, int] | None = None,
+        self, index: DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[DueBounds]
     ) -> AsyncIterator[Tx]:
         """Pick what is due now as the store would, give its locks back at once, and go on without."""
-        picking = self._store.begin_due(
-            index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares
-        )
-        async with picking as held:
+        async with self._store.begin_due(index, kinds, limit, **bounds) as held:
             picked = dict(held.rows)
         tx = _TrialTransaction(self, await self.now())
         # What this dry run has taken already is due no more.

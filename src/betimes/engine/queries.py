@@ -5,7 +5,8 @@ They are part of the store contract and imported from there.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Required, TypeAlias, TypedDict
 
 import msgspec
 
@@ -94,6 +95,15 @@ class Reached(NamedTuple):
     stream: StreamId
 
 
+class DueBounds(TypedDict, total=False):
+    """Narrow which of the streams that are due are taken; a bound left out, or `None`, does not."""
+
+    after: Reached | None
+    until_at: Instant | None
+    tenant: str | None
+    shares: Mapping[str, int] | None
+
+
 class Backlog(NamedTuple):
     """The work that is owed: how much, and since when it could have been done, snoozes heeded.
 
@@ -125,3 +135,12 @@ class WaitingSend(NamedTuple):
     to: StreamId
     command: str
     created_at: Instant
+
+
+class SendBounds(TypedDict, total=False):
+    """Narrow which of the sends that wait are listed; `kinds` are those of the streams they go to."""
+
+    created_before: Required[Instant]
+    tenant: str | None
+    kinds: Sequence[str] | None
+    after: WaitingSend | None

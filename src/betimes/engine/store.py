@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Unpack, runtime_checkable
 
 import msgspec
 
@@ -42,11 +42,13 @@ from betimes.engine.effect_rows import Attempt as Attempt
 from betimes.engine.effect_rows import EffectRow as EffectRow
 from betimes.engine.effect_rows import Lease as Lease
 from betimes.engine.queries import Backlog as Backlog
+from betimes.engine.queries import DueBounds as DueBounds
 from betimes.engine.queries import DueTenants as DueTenants
 from betimes.engine.queries import EffectQuery as EffectQuery
 from betimes.engine.queries import EffectStatus as EffectStatus
 from betimes.engine.queries import LedgerQuery as LedgerQuery
 from betimes.engine.queries import Reached as Reached
+from betimes.engine.queries import SendBounds as SendBounds
 from betimes.engine.queries import StreamQuery as StreamQuery
 from betimes.engine.queries import WaitingSend as WaitingSend
 from betimes.engine.read_model import ReadModel
@@ -269,15 +271,7 @@ class Store(ReadModel, Protocol):
         """Lock, reserve and read what a batch needs."""
 
     def begin_due(
-        self,
-        index: DueIndex,
-        kinds: Sequence[str],
-        limit: int,
-        *,
-        after: Reached | None = None,
-        until_at: Instant | None = None,
-        tenant: str | None = None,
-        shares: Mapping[str, int] | None = None,
+        self, index: DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[DueBounds]
     ) -> AbstractAsyncContextManager[Tx]:
         """Lock up to `limit` streams due at the store's time (or at `until_at`, if earlier), oldest first.
 
@@ -314,15 +308,7 @@ class Store(ReadModel, Protocol):
     async def renew_lease(self, effect: EffectId, fence: int) -> None:
         """Extend a lease by its own length, or raise `Fenced`."""
 
-    async def waiting_sends(
-        self,
-        limit: int,
-        *,
-        created_before: Instant,
-        tenant: str | None = None,
-        kinds: Sequence[str] | None = None,
-        after: WaitingSend | None = None,
-    ) -> list[WaitingSend]:
+    async def waiting_sends(self, limit: int, **bounds: Unpack[SendBounds]) -> list[WaitingSend]:
         """Return the oldest sends that nobody has applied (to these kinds), `after` the last of the page before."""
 
     async def effects(self, query: EffectQuery) -> list[EffectRow]: ...

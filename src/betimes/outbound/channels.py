@@ -19,6 +19,7 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant, render
+from betimes.core.names import Url
 from betimes.notifications.policy import IN_APP
 from betimes.outbound.apprise_client import Apprised
 from betimes.outbound.failures import BadAddress, ChannelSendFailed, UnknownChannel
@@ -73,15 +74,7 @@ class AppriseChannel(_Channel, tag="apprise", frozen=True):
 class WebhookChannel(_Channel, tag="webhook", frozen=True):
     """A signed webhook that is given the message as JSON."""
 
-    url: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=8,
-            max_length=2_000,
-            pattern=r"^https?://",
-            description="an address that begins with http:// or https://",
-        ),
-    ]
+    url: Url
     timeout_s: Seconds = 10.0
 
 

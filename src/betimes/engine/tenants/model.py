@@ -47,11 +47,16 @@ class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Of a roll back: the version whose overrides it puts in force again."""
 
 
-class CreateKey(msgspec.Struct, frozen=True, tag=True):
+class KeyFields(msgspec.Struct, frozen=True):
+    """The fields of a key or session that is made, in the command and in the event."""
+
     key_id: str
     name: str
     scopes: tuple[str, ...]
     secret_digest: str
+
+
+class CreateKey(KeyFields, frozen=True, tag=True):
     expires_at: Instant | None = None
 
 
@@ -81,16 +86,14 @@ class ResealWebhookSecrets(msgspec.Struct, frozen=True, tag=True):
     """The fingerprint of the form they had, which must still be theirs."""
 
 
-class OpenSession(msgspec.Struct, frozen=True, tag=True):
-    """A key for a browser: short-lived, with scopes to read, and gone when the key it was opened with is."""
-
-    key_id: str
-    name: str
-    scopes: tuple[str, ...]
-    secret_digest: str
+class SessionFields(KeyFields, frozen=True):
     parent_id: str
     """The key it was opened with."""
     expires_at: Instant
+
+
+class OpenSession(SessionFields, frozen=True, tag=True):
+    """A key for a browser: short-lived, with scopes to read, and gone when the key it was opened with is."""
 
 
 class KeepSession(msgspec.Struct, frozen=True, tag=True):
@@ -107,12 +110,14 @@ class ElevateSession(msgspec.Struct, frozen=True, tag=True):
     """The key that was shown again; it must be the one the session was opened with."""
 
 
-class SetHold(msgspec.Struct, frozen=True, tag=True):
-    """Let nothing of these domains fire until an instant; it takes the place of the hold there is, if there is one."""
-
+class HoldFields(msgspec.Struct, frozen=True):
     domains: tuple[str, ...]
     until_at: Instant
     reason: str
+
+
+class SetHold(HoldFields, frozen=True, tag=True):
+    """Let nothing of these domains fire until an instant; it takes the place of the hold there is, if there is one."""
 
 
 class EndHold(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -151,11 +156,7 @@ class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Those still to be visited."""
 
 
-class KeyCreated(msgspec.Struct, frozen=True, tag=True):
-    key_id: str
-    name: str
-    scopes: tuple[str, ...]
-    secret_digest: str
+class KeyCreated(KeyFields, frozen=True, tag=True):
     expires_at: Instant | None
     at: Instant
 
@@ -177,13 +178,7 @@ class KeyRevoked(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class SessionOpened(msgspec.Struct, frozen=True, tag=True):
-    key_id: str
-    name: str
-    scopes: tuple[str, ...]
-    secret_digest: str
-    parent_id: str
-    expires_at: Instant
+class SessionOpened(SessionFields, frozen=True, tag=True):
     idle_until: Instant
     at: Instant
 
@@ -208,10 +203,7 @@ class WebhookSecretsResealed(msgspec.Struct, frozen=True, tag=True):
     previous_webhook_secret: str
 
 
-class HoldSet(msgspec.Struct, frozen=True, tag=True):
-    domains: tuple[str, ...]
-    until_at: Instant
-    reason: str
+class HoldSet(HoldFields, frozen=True, tag=True):
     at: Instant
 
 
@@ -222,12 +214,9 @@ class HoldEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     note: str | None = None
 
 
-class Hold(msgspec.Struct, frozen=True):
+class Hold(HoldFields, frozen=True):
     """Nothing of these domains fires until an instant."""
 
-    domains: tuple[str, ...]
-    until_at: Instant
-    reason: str
     since_at: Instant
 
 

@@ -14,27 +14,7 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import MINUTE, SECOND, Instant, earliest
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import (
-    PAGE_MAX,
-    SEND,
-    Backlog,
-    DueIndex,
-    DueTenants,
-    EffectQuery,
-    EffectRow,
-    Lease,
-    LedgerQuery,
-    LockRequest,
-    OwedIndex,
-    Reached,
-    Row,
-    SeenKey,
-    StreamQuery,
-    StreamRow,
-    StreamWrite,
-    WaitingSend,
-    is_presumable,
-)
+from betimes.engine import store as contract
 from betimes.stores.memory.database import MemoryDatabase
 from betimes.stores.memory.effects import MemoryEffect
 from betimes.stores.memory.read_model import MemoryReadModel
@@ -73,7 +53,7 @@ class MemoryStore(MemoryReadModel):
         return MemoryTx(self.database, self.clock)
 
     @asynccontextmanager
-    async def begin(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
+    async def begin(self, ask: contract.LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         try:
             await tx.start(ask)
@@ -81,11 +61,11 @@ class MemoryStore(MemoryReadModel):
         finally:
             self.database.release(tx)
 
-    def presume(self, ask: LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
-        return self._begin_presumed(ask) if is_presumable(ask) else None
+    def presume(self, ask: contract.LockRequest) -> AbstractAsyncContextManager[MemoryTx] | None:
+        return self._begin_presumed(ask) if contract.is_presumable(ask) else None
 
     @asynccontextmanager
-    async def _begin_presumed(self, ask: LockRequest) -> AsyncIterator[MemoryTx]:
+    async def _begin_presumed(self, ask: contract.LockRequest) -> AsyncIterator[MemoryTx]:
         tx = self.transaction()
         tx.presume(ask)
         try:
@@ -96,11 +76,11 @@ class MemoryStore(MemoryReadModel):
     @asynccontextmanager
     async def begin_due(
         self,
-        index: DueIndex,
+        index: contract.DueIndex,
         kinds: Sequence[str],
         limit: int,
         *,
-        after: Reached | None = None,
+        after: contract.Reached | None = None,
         until_at: Instant | None = None,
         tenant: str | None = None,
         shares: Mapping[str, int] | None = None,
@@ -114,13 +94,15 @@ class MemoryStore(MemoryReadModel):
                 if len(tx.rows) == limit:
                     break
                 if at <= until and (after is None or at >= after.at) and tx.try_lock(stream):
-                    tx.rows[stream] = Row(*self.database.rows[stream][2:8])
+                    tx.rows[stream] = contract.Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
             yield tx
         finally:
             self.database.release(tx)
 
-    def _due(self, index: DueIndex, kinds: Sequence[str], tenant: str | None = None) -> list[tuple[Instant, StreamId]]:
+    def _due(
+        self, index: contract.DueIndex, kinds: Sequence[str], tenant: str | None = None
+    ) -> list[tuple[Instant, StreamId]]:
         return sorted(
             (at, row.stream)
             for row in self.database.rows.values()
@@ -130,11 +112,16 @@ class MemoryStore(MemoryReadModel):
             and (at := self._wakes_at(row) if index == "alarm" else row.due_at) is not None
         )
 
-    def _wakes_at(self, row: StreamWrite) -> Instant | None:
+    def _wakes_at(self, row: contract.StreamWrite) -> Instant | None:
         return None if row.alarm_at is None else max(row.alarm_at, self.database.snoozes.get(row.stream, row.alarm_at))
 
     async def next_due(
-        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+        self,
+        index: contract.DueIndex,
+        kinds: Sequence[str],
+        executors: Sequence[str] = (),
+        *,
+        tenant: str | None = None,
     ) -> Instant | None:
         calls = [call.next_attempt_at for call in self._calls(executors, tenant)]
         return earliest(*(at for at, _ in self._due(index, kinds, tenant)[:1]), *calls)
@@ -149,7 +136,9 @@ class MemoryStore(MemoryReadModel):
             self.database.snoozes[stream] = until
             self.database.snooze_errors[stream] = error
 
-    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+    async def due_tenants(
+        self, index: contract.OwedIndex, names: Sequence[str], *, after: str = "", limit: int
+    ) -> contract.DueTenants:
         now = self.clock()
         waiting: dict[str, Instant] = {}
         if index == "call":
@@ -161,11 +150,11 @@ class MemoryStore(MemoryReadModel):
                 waiting[tenant] = min(at, waiting.get(tenant, at))
         looked_at = sorted(waiting)[:limit]
         due = tuple(tenant for tenant in looked_at if waiting[tenant] <= now)
-        return DueTenants(due, looked_at[-1] if len(looked_at) == limit else "", len(looked_at))
+        return contract.DueTenants(due, looked_at[-1] if len(looked_at) == limit else "", len(looked_at))
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
-    ) -> list[Lease]:
+    ) -> list[contract.Lease]:
         now = self.clock()
         due = [call for call in self._calls(executors, None) if call.is_due(now)]
         due.sort(key=lambda e: (e.next_attempt_at or 0, e.write.id))
@@ -191,15 +180,15 @@ class MemoryStore(MemoryReadModel):
         created_before: Instant,
         tenant: str | None = None,
         kinds: Sequence[str] | None = None,
-        after: WaitingSend | None = None,
-    ) -> list[WaitingSend]:
+        after: contract.WaitingSend | None = None,
+    ) -> list[contract.WaitingSend]:
         waiting = (
             ids
             for source, ids in self.database.sends.items()
             if tenant in (None, source.tenant) and not self._is_held(source)
         )
         writes = (self.database.effects[id].write for ids in waiting for id in ids)
-        sends = [WaitingSend(s.id, s.to, s.payload, s.created_at) for s in writes if s.to]
+        sends = [contract.WaitingSend(s.id, s.to, s.payload, s.created_at) for s in writes if s.to]
         found = [
             send
             for send in sends
@@ -209,13 +198,13 @@ class MemoryStore(MemoryReadModel):
         ]
         return sorted(found, key=_send_age)[:limit]
 
-    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+    async def effects(self, query: contract.EffectQuery) -> list[contract.EffectRow]:
         rows = [self.database.effects[id].row() for id in sorted(self.database.effects)]
         if query.newest_first:
             rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
         elif query.oldest_first:
             rows.sort(key=lambda row: (row.created_at, row.id))
-        return [row for row in rows if _effect_fits(row, query)][: min(query.limit, PAGE_MAX)]
+        return [row for row in rows if _effect_fits(row, query)][: min(query.limit, contract.PAGE_MAX)]
 
     async def revive_effect(self, effect: EffectId) -> bool:
         return self.database.revive(effect, self.clock())
@@ -230,14 +219,14 @@ class MemoryStore(MemoryReadModel):
     async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
         return [effect for effect in effects if await self.discard_effect(effect)]
 
-    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, contract.Row]:
         rows = self.database.rows
-        return {stream: Row(*rows[stream][2:8]) for stream in streams if stream in rows}
+        return {stream: contract.Row(*rows[stream][2:8]) for stream in streams if stream in rows}
 
-    async def seen(self, key: KeyId) -> SeenKey | None:
+    async def seen(self, key: KeyId) -> contract.SeenKey | None:
         return self.database.live_key(key, self.clock())
 
-    async def streams(self, query: StreamQuery) -> list[StreamRow]:
+    async def streams(self, query: contract.StreamQuery) -> list[contract.StreamRow]:
         rows = (self._stream_row(row) for row in self.database.rows.values() if row.version > 0)
         fitting = [row for row in rows if _stream_fits(row, query)]
         if query.due_before is not None:
@@ -248,10 +237,10 @@ class MemoryStore(MemoryReadModel):
             fitting.sort(key=lambda row: (row.created_at, row.stream), reverse=True)
         else:
             fitting.sort(key=lambda row: row.stream)
-        return fitting[: min(query.limit, PAGE_MAX)]
+        return fitting[: min(query.limit, contract.PAGE_MAX)]
 
-    def _stream_row(self, row: StreamWrite) -> StreamRow:
-        return StreamRow(
+    def _stream_row(self, row: contract.StreamWrite) -> contract.StreamRow:
+        return contract.StreamRow(
             row.stream,
             row.version,
             row.schema,
@@ -268,16 +257,18 @@ class MemoryStore(MemoryReadModel):
             self.database.snooze_errors.get(row.stream),
         )
 
-    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+    async def history(
+        self, stream: StreamId, after_version: int, limit: int
+    ) -> tuple[contract.StreamRow | None, list[Segment]]:
         row = self.database.rows.get(stream)
         later = [s for s in self.database.histories.get(stream, ()) if s.version > after_version]
-        return (self._stream_row(row) if row else None), later[: min(limit, PAGE_MAX)]
+        return (self._stream_row(row) if row else None), later[: min(limit, contract.PAGE_MAX)]
 
-    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+    async def ledger(self, query: contract.LedgerQuery) -> list[Segment]:
         db = self.database
         found = db.segments if query.key is None else db.by_key.get(query.key, [])
         ordered = reversed(found) if query.backwards else iter(found)
-        return list(islice((s for s in ordered if _segment_fits(s, query)), min(query.limit, PAGE_MAX)))
+        return list(islice((s for s in ordered if _segment_fits(s, query)), min(query.limit, contract.PAGE_MAX)))
 
     async def policy(self, fingerprint: str) -> str | None:
         return self.database.policies.get(fingerprint)
@@ -312,14 +303,14 @@ class MemoryStore(MemoryReadModel):
             del db.effects[id]
         return len(keys) + len(ended[:limit])
 
-    async def backlog(self, kinds: Sequence[str]) -> Backlog:
+    async def backlog(self, kinds: Sequence[str]) -> contract.Backlog:
         now = self.clock()
         effects = self.database.effects.values()
         due = [at for at, _ in self._due("alarm", kinds) if at <= now]
-        calls = [e for e in effects if e.write.executor != SEND and not self._is_held(e.write.id)]
+        calls = [e for e in effects if e.write.executor != contract.SEND and not self._is_held(e.write.id)]
         stale = Counter(call.write.executor for call in calls if call.is_due(now - MINUTE))
         snoozed = sum(until > now for stream, until in self.database.snoozes.items() if stream.kind in kinds)
-        return Backlog(
+        return contract.Backlog(
             len(due),
             min(due, default=None),
             snoozed,
@@ -329,7 +320,7 @@ class MemoryStore(MemoryReadModel):
         )
 
 
-def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
+def _stream_fits(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
     return (
         (row.state is not None or query.tombstones)
         and query.tenant in (None, row.stream.tenant)
@@ -342,7 +333,7 @@ def _stream_fits(row: StreamRow, query: StreamQuery) -> bool:
     )
 
 
-def _after_stream(row: StreamRow, query: StreamQuery) -> bool:
+def _after_stream(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
     if query.due_before is not None:
         if row.due_at is None or row.due_at > query.due_before:
             return False
@@ -356,7 +347,7 @@ def _after_stream(row: StreamRow, query: StreamQuery) -> bool:
     return query.after is None or row.stream > query.after
 
 
-def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
+def _segment_fits(segment: Segment, query: contract.LedgerQuery) -> bool:
     ahead = segment.seq < (query.after or segment.seq + 1) if query.backwards else segment.seq > query.after
     return (
         ahead
@@ -371,11 +362,11 @@ def _segment_fits(segment: Segment, query: LedgerQuery) -> bool:
     )
 
 
-def _send_age(send: WaitingSend) -> tuple[Instant, EffectId]:
+def _send_age(send: contract.WaitingSend) -> tuple[Instant, EffectId]:
     return send.created_at, send.id
 
 
-def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
+def _effect_fits(row: contract.EffectRow, query: contract.EffectQuery) -> bool:
     return (
         query.tenant in (None, row.id.tenant)
         and query.source in (None, row.id.source)
@@ -386,7 +377,7 @@ def _effect_fits(row: EffectRow, query: EffectQuery) -> bool:
     )
 
 
-def _after_effect(row: EffectRow, query: EffectQuery) -> bool:
+def _after_effect(row: contract.EffectRow, query: contract.EffectQuery) -> bool:
     if query.after is None:
         return True
     if query.newest_first:

@@ -169,11 +169,12 @@ def _parts(name: StreamId | EffectId | None, role: str) -> dict[str, Any]:
 def waiting_sends(
     connection: Connection,
     limit: int,
-    created_before: Instant,
-    tenant: str | None,
-    kinds: Sequence[str] | None,
-    after: WaitingSend | None,
     held: str | None,
+    *,
+    created_before: Instant,
+    tenant: str | None = None,
+    kinds: Sequence[str] | None = None,
+    after: WaitingSend | None = None,
 ) -> list[WaitingSend]:
     asked = {
         "created_before": created_before,

@@ -98,33 +98,9 @@ def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
 
 
 def effect_row(columns: Columns) -> EffectRow:
-    (
-        executor,
-        payload,
-        status,
-        attempts,
-        created_at,
-        next_attempt_at,
-        finished_at,
-        last_error,
-        at_most_once,
-        *to,
-        history,
-    ) = columns[5:]
-    return EffectRow(
-        EffectId(*columns[:5]),
-        executor,
-        payload,
-        status,
-        attempts,
-        created_at,
-        next_attempt_at,
-        finished_at,
-        last_error,
-        bool(at_most_once),
-        None if to[0] is None else StreamId(*to),
-        attempts_in(history),
-    )
+    written, (at_most_once, *to, history) = columns[5:13], columns[13:]
+    report_to = None if to[0] is None else StreamId(*to)
+    return EffectRow._make((EffectId(*columns[:5]), *written, bool(at_most_once), report_to, attempts_in(history)))
 
 
 def waiting_send(columns: Columns) -> WaitingSend:

@@ -7,32 +7,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from os import PathLike, fspath
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from betimes.core.canonical import encode
 from betimes.core.errors import BetimesError, Unavailable, UnsafeDurability
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.engine import store as contract
 from betimes.engine.audit import StoreAudit
 from betimes.engine.clock_report import ClockReport
-from betimes.engine.store import (
-    Backlog,
-    DueIndex,
-    DueTenants,
-    EffectQuery,
-    EffectRow,
-    Lease,
-    LedgerQuery,
-    LockRequest,
-    OwedIndex,
-    Reached,
-    Row,
-    SeenKey,
-    StreamQuery,
-    StreamRow,
-    WaitingSend,
-)
 from betimes.stores.sqlite import audit
 from betimes.stores.sqlite import maintenance as upkeep
 from betimes.stores.sqlite import reader as reading
@@ -171,22 +155,14 @@ class SqliteStore(SqliteReadModel):
             message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
             raise Unavailable(message) from error
 
-    def begin(self, ask: LockRequest) -> _Transaction:
+    def begin(self, ask: contract.LockRequest) -> _Transaction:
         return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
     def begin_due(
-        self,
-        index: DueIndex,
-        kinds: Sequence[str],
-        limit: int,
-        *,
-        after: Reached | None = None,
-        until_at: Instant | None = None,
-        tenant: str | None = None,
-        shares: Mapping[str, int] | None = None,
+        self, index: contract.DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[contract.DueBounds]
     ) -> _Transaction:
         def start(tx: SqliteTx) -> Awaitable[None]:
-            return tx.start_due(index, kinds, limit, after, until_at, tenant, shares, self._held)
+            return tx.start_due(index, kinds, limit, self._held, **bounds)
 
         return _Transaction(self._take_turn, self.clock, start)
 
@@ -210,40 +186,41 @@ class SqliteStore(SqliteReadModel):
             return await writer.run(whole)
 
     async def next_due(
-        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
+        self,
+        index: contract.DueIndex,
+        kinds: Sequence[str],
+        executors: Sequence[str] = (),
+        *,
+        tenant: str | None = None,
     ) -> Instant | None:
         return await self._read(reading.next_due, index, kinds, executors, tenant, self._held)
 
-    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+    async def due_tenants(
+        self, index: contract.OwedIndex, names: Sequence[str], *, after: str = "", limit: int
+    ) -> contract.DueTenants:
         return await self._read(reading.due_tenants, index, names, after, limit, self._held, self.clock())
 
-    async def waiting_sends(
-        self,
-        limit: int,
-        *,
-        created_before: Instant,
-        tenant: str | None = None,
-        kinds: Sequence[str] | None = None,
-        after: WaitingSend | None = None,
-    ) -> list[WaitingSend]:
-        return await self._read(reading.waiting_sends, limit, created_before, tenant, kinds, after, self._held)
+    async def waiting_sends(self, limit: int, **bounds: Unpack[contract.SendBounds]) -> list[contract.WaitingSend]:
+        return await self._read(reading.waiting_sends, limit, self._held, **bounds)
 
-    async def effects(self, query: EffectQuery) -> list[EffectRow]:
+    async def effects(self, query: contract.EffectQuery) -> list[contract.EffectRow]:
         return await self._read(reading.effects, query)
 
-    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
+    async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, contract.Row]:
         return await self._read(reading.load, streams)
 
-    async def seen(self, key: KeyId) -> SeenKey | None:
+    async def seen(self, key: KeyId) -> contract.SeenKey | None:
         return (await self._read(reading.seen, [key], self.clock())).get(key)
 
-    async def streams(self, query: StreamQuery) -> list[StreamRow]:
+    async def streams(self, query: contract.StreamQuery) -> list[contract.StreamRow]:
         return await self._read(reading.streams, query)
 
-    async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
+    async def history(
+        self, stream: StreamId, after_version: int, limit: int
+    ) -> tuple[contract.StreamRow | None, list[Segment]]:
         return await self._read(reading.history, stream, after_version, limit)
 
-    async def ledger(self, query: LedgerQuery) -> list[Segment]:
+    async def ledger(self, query: contract.LedgerQuery) -> list[Segment]:
         return await self._read(reading.ledger, query)
 
     async def policy(self, fingerprint: str) -> str | None:
@@ -262,7 +239,7 @@ class SqliteStore(SqliteReadModel):
     async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
         return await self._read(audit.audit, self.clock(), keys_since)
 
-    async def backlog(self, kinds: Sequence[str]) -> Backlog:
+    async def backlog(self, kinds: Sequence[str]) -> contract.Backlog:
         return await self._read(reading.backlog, kinds, self._held, self.clock())
 
     async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
@@ -270,7 +247,7 @@ class SqliteStore(SqliteReadModel):
 
     async def lease_calls(
         self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
-    ) -> list[Lease]:
+    ) -> list[contract.Lease]:
         return await self._write(upkeep.lease_calls, executors, limit, shares, self._held, self.clock)
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:

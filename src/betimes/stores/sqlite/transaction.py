@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueIndex, LockRequest, Reached, Row, SeenKey
+from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueBounds, DueIndex, LockRequest, Row, SeenKey
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.connection_thread import ConnectionThread
@@ -70,17 +70,11 @@ class SqliteTx:
             await self._step(job)
 
     async def start_due(
-        self,
-        index: DueIndex,
-        kinds: Sequence[str],
-        limit: int,
-        after: Reached | None,
-        until_at: Instant | None,
-        tenant: str | None,
-        shares: Mapping[str, int] | None,
-        held: str | None,
+        self, index: DueIndex, kinds: Sequence[str], limit: int, held: str | None, **bounds: Unpack[DueBounds]
     ) -> None:
         """Take the write lock, then pick what is due; for who takes all of it, what lies together on few pages."""
+        after, until_at = bounds.get("after"), bounds.get("until_at")
+        tenant, shares = bounds.get("tenant"), bounds.get("shares")
 
         def job(connection: Connection) -> None:
             connection.begin()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Changes, DueIndex, DueTenants, Lease, LockRequest, OwedIndex, Reached, WaitingSend
+from betimes.engine.store import Changes, DueBounds, DueIndex, DueTenants, Lease, LockRequest, OwedIndex, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
@@ -185,19 +185,10 @@ class Connection(MemoryStore):
 
     @asynccontextmanager
     async def begin_due(
-        self,
-        index: DueIndex,
-        kinds: Sequence[str],
-        limit: int,
-        *,
-        after: Reached | None = None,
-        until_at: Instant | None = None,
-        tenant: str | None = None,
-        shares: Mapping[str, int] | None = None,
+        self, index: DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[DueBounds]
     ) -> AsyncIterator[MemoryTx]:
         await self.reach("begin_due")
-        begin = super().begin_due(index, kinds, limit, after=after, until_at=until_at, tenant=tenant, shares=shares)
-        async with begin as tx:
+        async with super().begin_due(index, kinds, limit, **bounds) as tx:
             yield tx
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:

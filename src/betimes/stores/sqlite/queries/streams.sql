@@ -41,12 +41,14 @@ WHERE stream.n = w.column1;
 -- not_held: Of a stream, or of the source of an effect: it may fire.
 tenant || '/' || kind NOT IN (SELECT value FROM json_each(:held));
 
--- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
-SELECT json_group_array(json_array(
+-- picked_columns: A stream that is due: its name, its row, and what the indexes hold of it.
+json_array(
     json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
     json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
-))
-FROM (
+);
+
+-- due_alarms: Streams whose alarm is due, oldest first; at most so many of each kind are looked at.
+SELECT json_group_array(@picked_columns) FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND wake_at <= :until
@@ -57,11 +59,7 @@ FROM (
 );
 
 -- due_streams: Streams that are due for a claim or a sweep, oldest first.
-SELECT json_group_array(json_array(
-    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
-))
-FROM (
+SELECT json_group_array(@picked_columns) FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM stream
         WHERE kind = k.value AND due_at <= :until
@@ -73,11 +71,7 @@ FROM (
 );
 
 -- due_nearby: Of so many of the oldest that are due, those that lie next behind a row, and then from the first row on.
-SELECT json_group_array(json_array(
-    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
-))
-FROM (
+SELECT json_group_array(@picked_columns) FROM (
     SELECT s.* FROM json_each(:kinds) AS k CROSS JOIN stream AS s ON s.n IN (
         SELECT n FROM (
             SELECT n FROM stream
@@ -92,11 +86,7 @@ FROM (
 );
 
 -- alarms_in_shares: Streams of some tenants whose alarm is due, the oldest of each first, of each at most its share.
-SELECT json_group_array(json_array(
-    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
-))
-FROM (
+SELECT json_group_array(@picked_columns) FROM (
     SELECT s.* FROM (
         SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
             PARTITION BY p.tenant ORDER BY p.wake_at, p.kind, p.id
@@ -114,11 +104,7 @@ FROM (
 );
 
 -- due_in_shares: The same for streams that are due for a claim or a sweep.
-SELECT json_group_array(json_array(
-    json_array(tenant, kind, id), json_array(version, schema, state, at, alarm_at, digest),
-    json_array(n, version, owner, due_at, alarm_at, snooze_until, listed_at, status)
-))
-FROM (
+SELECT json_group_array(@picked_columns) FROM (
     SELECT s.* FROM (
         SELECT p.n, t.value ->> 1 AS share, row_number() OVER (
             PARTITION BY p.tenant ORDER BY p.due_at, p.kind, p.id
@@ -202,19 +188,24 @@ WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until,
     created_at, listed_at, snooze_error);
 
+-- narrowed: The streams that a list is about.
+AND state IS NOT NULL --? existing
+AND tenant = :tenant --? tenant
+AND kind = :kind --? kind
+AND owner = :owner AND owner <> '' --? owner
+AND owner = '' --? no_owner
+AND +status = :status --? status
+AND +status IN (SELECT value FROM json_each(:among)) --? among
+;
+
 -- one_stream: One stream as it is listed.
 SELECT json_group_array(@stream_columns) FROM stream WHERE tenant = :tenant AND kind = :kind AND id = :id;
 
 -- streams_by_name: Streams in order of their names.
 SELECT json_group_array(@stream_columns) FROM (
     SELECT * FROM stream WHERE TRUE
-    AND state IS NOT NULL --? existing
-    AND tenant = :tenant --? tenant
-    AND kind = :kind --? kind
+    @narrowed
     AND id >= :prefix AND id < :prefix_end --? prefix
-    AND owner = '' --? no_owner
-    AND +status = :status --? status
-    AND +status IN (SELECT value FROM json_each(:among)) --? among
     AND (tenant, kind, id) > (:tenant_after, :kind_after, :id_after) --? id_after
     AND (kind, id) > (:kind_after, :id_after) --? same_tenant
     AND id > :id_after --? same_kind
@@ -236,13 +227,7 @@ SELECT json_group_array(@stream_columns) FROM (
 -- streams_newest: Streams from the last created on.
 SELECT json_group_array(@stream_columns) FROM (
     SELECT * FROM stream WHERE TRUE
-    AND state IS NOT NULL --? existing
-    AND tenant = :tenant --? tenant
-    AND kind = :kind --? kind
-    AND owner = :owner AND owner <> '' --? owner
-    AND owner = '' --? no_owner
-    AND +status = :status --? status
-    AND +status IN (SELECT value FROM json_each(:among)) --? among
+    @narrowed
     AND (created_at, tenant, kind, id) < (:created_at_after, :tenant_after, :kind_after, :id_after) --? other_kind
     AND (created_at, id) < (:created_at_after, :id_after) --? same_kind
     ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit
@@ -303,13 +288,7 @@ SELECT json_group_array(@stream_columns) FROM (
     SELECT * FROM stream
     INDEXED BY stream_owner_listed --? by_owner_listed
     WHERE listed_at <= :listed_before
-    AND state IS NOT NULL --? existing
-    AND tenant = :tenant --? tenant
-    AND kind = :kind --? kind
-    AND owner = :owner AND owner <> '' --? owner
-    AND owner = '' --? no_owner
-    AND +status = :status --? status
-    AND +status IN (SELECT value FROM json_each(:among)) --? among
+    @narrowed
     AND listed_at >= :listed_at_after --? id_after
     AND (listed_at, tenant, kind, id) > (:listed_at_after, :tenant_after, :kind_after, :id_after) --? id_after
     ORDER BY listed_at, tenant, kind, id LIMIT :limit
