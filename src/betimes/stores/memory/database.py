@@ -48,6 +48,7 @@ class MemoryDatabase:
     def release(self, tx: object) -> None:
         for name in [name for name, holder in self.holders.items() if holder is tx]:
             del self.holders[name]
+        # Everybody who waits looks again; whoever finds its row held once more waits for the next event.
         self.released.set()
         self.released = asyncio.Event()
 
@@ -85,5 +86,6 @@ class MemoryDatabase:
         if not effect or not effect.revive(now):
             return False
         if effect.write.executor == SEND:
+            # Back to its place by version: the sends of a source are applied in order, a revived one too.
             insort(self.sends.setdefault(id.source, []), id)
         return True

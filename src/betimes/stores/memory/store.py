@@ -159,6 +159,7 @@ class MemoryStore(MemoryReadModel):
         due = [call for call in self._calls(executors, None) if call.is_due(now)]
         due.sort(key=lambda e: (e.next_attempt_at or 0, e.write.id))
         left = Counter(shares or {})
+        # The limit is applied at the end, since calls of tenants without a share are passed over.
         taken: list[MemoryEffect] = []
         for call in due:
             tenant = call.write.id.tenant
@@ -283,6 +284,7 @@ class MemoryStore(MemoryReadModel):
             return 0
         placed = replace(checkpoint, seq=gone[-1].seq)
         db.histories[stream] = [placed, *db.histories[stream][len(gone) :]]
+        # Segments are listed in three places, and the checkpoint takes the number of the last one that goes.
         lost = {s.seq for s in gone}
         for key in {s.key.key for s in gone if s.key}:
             db.by_key[key] = [s for s in db.by_key[key] if s.seq not in lost]

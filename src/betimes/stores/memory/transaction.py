@@ -53,6 +53,7 @@ class MemoryTx:
         self._show(ask.reads)
 
     async def _lock_all(self, ask: LockRequest) -> None:
+        # In one order for everybody, so that nobody waits in a circle; others get their turn between two locks.
         for stream in sorted(ask.waits):
             await self._wait_for(stream)
             await asyncio.sleep(0)
@@ -105,6 +106,7 @@ class MemoryTx:
         await asyncio.sleep(0)
         if self.presumed:
             self.lock_presumed(self.presumed)
+        # No await from here on: nobody sees one half of a commit without the other.
         self._check(changes)
         self._apply(changes)
 
@@ -155,4 +157,5 @@ class MemoryTx:
             db.bury_send(dead)
         for settled in changes.settlements:
             db.effects[settled.id].settle(settled)
+        # A body that is kept already stays: its fingerprint stands for it.
         db.policies = changes.policies | db.policies

@@ -32,6 +32,7 @@ def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[Str
 
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, RowPlace], now: Instant) -> None:
     """Write everything but the commit itself, or raise what forbids it; most batches have only some of it."""
+    # The streams first: a batch whose versions moved is refused before the rest is written for nothing.
     _write_streams(connection, changes.streams, places)
     if changes.keys:
         _use_keys(connection, changes.keys, now)
@@ -53,6 +54,7 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
 
 
 def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, RowPlace]) -> None:
+    # A stream that was deleted keeps its row and its version, so only one that never was expects 0.
     created = [write for write in writes if write.expected == 0]
     moved = [write for write in writes if write.expected != 0]
     unplaced = [write.stream for write in moved if write.stream not in places]
@@ -71,6 +73,7 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
         write.schema,
         write.owner,
         write.status,
+        # A row's `created_at` and `at`: its first segment is its last.
         write.at,
         write.at,
         write.alarm_at,
@@ -98,6 +101,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     updated += connection.change_rows(
         "update_streams", [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved]
     )
+    # Any commit ends a snooze, also one that leaves the alarm where it was.
     alarms = [(at.n, w.alarm_at) for w, at in moved if w.alarm_at != at.alarm_at or at.snooze_until is not None]
     lists = [
         (at.n, w.owner, w.due_at, w.listed_at)
@@ -134,6 +138,7 @@ def _conflict(
         version = places[write.stream].version if write.stream in places else 0
         if version != write.expected:
             return Conflict(f"{write.stream} is at version {version}, not {write.expected}")
+    # The write lock is still held, so what is found here is what stood in the way.
     stored = find_places(connection, [write.stream for write in created])
     taken = [
         f"{w.stream} is at version {stored[w.stream].version}, not 0"
@@ -146,6 +151,7 @@ def _conflict(
 def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
     others: list[Segment] = []
+    # Only neighbours are grouped: the order of segments is their order in the ledger.
     for shared, run in groupby(segments, _shared_columns):
         alike = list(run)
         if shared is None or len(alike) < ALIKE_MIN:
@@ -160,6 +166,7 @@ def _append_segments(connection: Connection, segments: Sequence[Segment]) -> Non
 
 def _move_head(connection: Connection, changes: Changes) -> None:
     """Record what this commit adds; what it only settles leaves the head as it is."""
+    # A send that was applied has no row any more; a dead letter and a settled call still have theirs.
     effects = len(changes.effects) - len(changes.sends_applied)
     if changes.segments or effects:
         segments, digest, _ = head_change(changes.segments)

@@ -39,6 +39,7 @@ QUICK_COMMIT_S = 0.002
 QUICK_COMMITS_MIN = 16
 """After so many quick commits in a row the next one is trusted to be quick as well."""
 
+# SQLite's own busy time-out backs off to pauses of 100 ms, many times as long as a commit holds the lock.
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.001
 _AFTER_WAITING_IN_VAIN = 0.1
 _SYNCHRONOUS = {"full": ("FULL", 2), "relaxed": ("NORMAL", 1)}
@@ -87,6 +88,8 @@ class Connection:
     """An open connection and its prepared statements."""
 
     def __init__(self, path: str, durability: Durability, *, create: bool = False) -> None:
+        # Only whoever migrates may create the file: a reader or writer that made an empty one would hide that it is
+        # gone.
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self.path = path
         self.patience = Patience()
@@ -106,17 +109,20 @@ class Connection:
             raise
 
     def _prepare(self, durability: Durability) -> None:
+        # SQLite opens a file that cannot be written all the same, for reading only, and says so at the first write.
         if self._raw.readonly("main"):
             raise Unavailable(f"{self.path} is read-only; make the file and its folder writable and try again")
         mode = self._write_ahead()
         setting, expected = _SYNCHRONOUS[durability]
         self._raw.pragma("synchronous", setting)
+        # Read back, because a pragma that cannot be followed is no error.
         synchronous = self._raw.pragma("synchronous")
         if durability == "full" and (mode, synchronous) != ("wal", expected):
             raise UnsafeDurability(
                 f"{self.path} runs with journal_mode={mode} and synchronous={synchronous} instead of wal and "
                 f"{expected}; keep it on a local disk that supports SQLite's WAL, or ask for durability=relaxed"
             )
+        # A negative size is in KiB, a positive one in pages.
         self._raw.pragma("cache_size", -CACHE_KIB)
         self._raw.set_wal_hook(self._note_commit)
 
@@ -184,6 +190,8 @@ class Connection:
 
     def begin(self) -> None:
         """Take the write lock, waiting for whoever has it."""
+        # A deferred transaction that has read cannot wait for the write lock: if anybody wrote meanwhile, it fails at
+        # once.
         self._raw.execute("BEGIN IMMEDIATE")
         self.patience.note_success()
 
@@ -200,6 +208,7 @@ class Connection:
         self._quick_commits = self._quick_commits + 1 if is_quick else 0
 
     def rollback(self) -> None:
+        # After a statement with OR ROLLBACK has failed there is nothing left to roll back.
         if self._raw.in_transaction:
             self._raw.execute("ROLLBACK")
 

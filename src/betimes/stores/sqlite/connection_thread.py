@@ -28,6 +28,7 @@ class ConnectionThread:
         self._connect = connect
         self._connection: Connection | None = None
         self._last: Future[Any] | None = None
+        # One worker: jobs keep their order, and apsw refuses a connection that two threads use at once.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"betimes-sqlite-{name}")
 
     async def run(self, job: Callable[[Connection], _Result]) -> _Result:
@@ -54,6 +55,7 @@ class ConnectionThread:
         try:
             job(connection)
         except apsw.Error:
+            # Not reported from here: the thread is asked next, and says what is wrong if it still is.
             connection.rollback()
             return False
         return True
@@ -76,6 +78,7 @@ class ConnectionThread:
     async def close(self) -> None:
         """Close the connection and let the thread end."""
         await asyncio.shield(asyncio.wrap_future(self._thread.submit(self._drop)))
+        # The connection is closed by now; waiting for the thread itself would stop the event loop.
         self._thread.shutdown(wait=False)
 
     def _submit(self, job: Callable[[Connection], _Result]) -> Future[_Result]:
@@ -91,6 +94,7 @@ class ConnectionThread:
             connection = self._connection = self._connection or self._connect()
             connection.patience.given_up = connection.is_hurried = is_hurried
             return self._undone_if_it_fails(connection, job)
+        # How its commit ended is found out with a new connection, which reads the log from the file.
         except Unknown:
             self._drop()
             raise

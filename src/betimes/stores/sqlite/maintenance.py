@@ -32,6 +32,7 @@ def check_writable(connection: Connection) -> None:
     if not connection.free_pages:
         raise Unavailable(f"{connection.path} has as many pages as it may have; raise max_page_count or prune")
     try:
+        # Space is allocated for real: quotas and reserved blocks do not show in what the file system says is free.
         with TemporaryFile(dir=Path(connection.filename).parent) as file:
             os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
     except OSError as error:
@@ -85,18 +86,22 @@ def discard_effects(connection: Connection, effects: Sequence[EffectId]) -> list
 
 
 def _count_effects(connection: Connection, change: int) -> None:
+    # The head counts effects; one that is removed on purpose must not look like one that was lost.
     if change:
         connection.change("move_head", {"segments": 0, "digest": 0, "effects": change})
 
 
 def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -> int:
     upto = {**checkpoint.stream._asdict(), "version": checkpoint.version}
+    # Who repeats a key that is kept is answered from its segment.
     if connection.value("history_is_needed", {**upto, "now": clock()}):
         return 0
     count, last_seq = connection.json("history_end", upto)
     if count:
+        # Dropped first: the checkpoint takes the number of the last one, and numbers are unique.
         connection.change("drop_history", upto)
         connection.change_rows("append_segments", [segment_columns(checkpoint, last_seq)])
+        # Searches by instant pass over blocks that cannot hold it.
         connection.change("widen_block", {"seq": last_seq, "at": checkpoint.at})
     return int(count)
 

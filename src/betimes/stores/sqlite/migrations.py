@@ -40,10 +40,12 @@ def known_migrations() -> list[SqliteMigration]:
 def migrate(connection: Connection, now: Instant) -> None:
     """Apply what is missing. A process that comes second waits, and finds nothing left to do."""
     known = known_migrations()
+    # Without the lock first: most starts find nothing to do, and need not wait for whoever writes.
     if not _missing(connection, known):
         return
     connection.begin()
     connection.change("create_migrations", {})
+    # Asked again under the lock, since another process may have been here while this one waited.
     for migration in _missing(connection, known):
         connection.run_script(migration.text)
         connection.change(

@@ -106,6 +106,7 @@ class SqliteReadModel:
         self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
     ) -> list[StreamRow]:
         place = {"at_after": after.at, "kind_after": after.kind, "id_after": after.id} if after else {}
+        # The index then starts where the last page ended, instead of passing over all that was listed before.
         since = max(since_at, after.at) if after else since_at
         asked = {"tenant": tenant, "since_at": since, "until_at": until_at, "limit": min(limit, PAGE_MAX)}
         return [listed_stream(columns) for columns in await self._rows("upcoming_streams", **asked, **place)]
@@ -160,6 +161,7 @@ def _take_tally(connection: Connection, holder: str, lease: int, clock: Callable
 
 
 def _add_tally(connection: Connection, moved: dict[str, Any], entries: Sequence[TallyEntry]) -> None:
+    # The position moves first, and only for who holds the lease, so that nothing is counted twice.
     if not connection.change("move_tally", moved):
         raise Fenced(f"the tally is not at {moved['after']} any more, or {moved['holder']} lost its lease on it")
     connection.change_rows("add_tally", entries)

@@ -47,6 +47,7 @@ def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[Ke
 
 def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
     same_kind = _agree(query.after, tenant=query.tenant, kind=query.kind)
+    # A parameter that is `None` leaves out the lines of the query that name it, so what is not so must be `None` too.
     bindings: dict[str, Any] = {
         "tenant": query.tenant,
         "kind": query.kind,
@@ -85,6 +86,7 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
 def history(
     connection: Connection, stream: StreamId, after_version: int, limit: int
 ) -> tuple[StreamRow | None, list[Segment]]:
+    # Two statements that must agree: the row and the history it is compared with.
     connection.begin_snapshot()
     rows = connection.json("one_stream", stream._asdict())
     segments = connection.json(
@@ -101,6 +103,7 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
     alone narrow, blocks of the ledger that hold none of them are passed over.
     """
     one_stream = None not in (query.tenant, query.kind, query.id)
+    # A key or a correlation names few segments; nothing narrows more than their index does.
     by_index = one_stream or query.key is not None or bool(query.correlation)
     by_instant = not (query.since_at is None and query.until_at is None)
     order = ("by_version" if one_stream else "by_seq") + ("_back" if query.backwards else "")

@@ -58,6 +58,7 @@ class SteadyClock:
         base_at, base_elapsed = self._base
         expected = base_at + (elapsed - base_elapsed)
         step = wall - expected
+        # The base moves along with every look, so that the small corrections of NTP never add up to a step.
         if abs(step) <= self._step_max:
             if self._held_since is not None:
                 _log.warning("the clock is back at %s; the step ahead was not believed", render(wall))

@@ -61,6 +61,7 @@ class _Transaction:
         self._tx = SqliteTx(writer, self._clock)
         try:
             await self._start(self._tx)
+        # Python calls no `__aexit__` after `__aenter__` has raised, and the turn is taken by now.
         except BaseException:
             await self.__aexit__()
             raise
@@ -94,6 +95,7 @@ class SqliteStore(SqliteReadModel):
             return
         if self.path in ("", ":memory:"):
             raise UnsafeDurability("a SQLite store needs a file; for one in memory use betimes.stores.memory")
+        # A connection of its own, for a moment: the others may not create the file.
         maker = self._connection_thread("maker", create=True)
         try:
             await maker.run(lambda connection: migrate(connection, self.clock()))
@@ -107,8 +109,11 @@ class SqliteStore(SqliteReadModel):
     async def close(self) -> None:
         opened, self._opened = self._opened, None
         if opened:
+            # Whoever is inside a transaction ends it first.
             async with opened.turn:
+                # Before the checkpoint, which cannot move what an open snapshot still reads.
                 await opened.reader.close()
+                # A log that cannot be moved now is read by whoever opens the file next; nothing depends on this.
                 with suppress(BetimesError):
                     await opened.writer.run(Connection.checkpoint)
                 await opened.writer.close()
@@ -141,6 +146,7 @@ class SqliteStore(SqliteReadModel):
 
     async def _take_turn(self) -> tuple[ConnectionThread, asyncio.Lock]:
         writer, turn, _ = self._open
+        # Most often nobody has it; then a time-out would cost more than the lock.
         if turn.locked():
             await self._wait_for(turn)
         else:
@@ -176,6 +182,7 @@ class SqliteStore(SqliteReadModel):
     ) -> _Result:
         """One short transaction in one visit to the writer's thread."""
 
+        # A job that raises is undone by the thread, so there is no rollback here.
         def whole(connection: Connection) -> _Result:
             connection.begin()
             result = job(connection, *args, **kwargs)

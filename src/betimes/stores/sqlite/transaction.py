@@ -51,6 +51,7 @@ class SqliteTx:
         self.unchanged: set[StreamId] = set()
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
+        # Ended: no further step may follow. Over: the commit stands, so there is nothing to undo.
         self._ended = False
         self._over = False
         self._writer = writer
@@ -62,6 +63,7 @@ class SqliteTx:
 
         def job(connection: Connection) -> None:
             connection.begin()
+            # After the wait for the lock: what others committed meanwhile must not lie in this transaction's future.
             self.now = self._clock()
             self._look(connection, ask)
 
@@ -82,10 +84,13 @@ class SqliteTx:
             until = self.now if until_at is None else min(until_at, self.now)
             name = _DUE_QUERIES[index]
             asked = {"kinds": encode(kinds), "until": until, "tenant": tenant, "limit": limit, "held": held}
+            # Alarms of one tenant are found along the index that serves shares: it then has a share of everything.
             among = {tenant: limit} if shares is None and tenant is not None and index == "alarm" else shares
             if among is not None:
                 name, asked = _SHARED_QUERIES[index], asked | in_shares(among)
             elif after and index == "due":
+                # Rows that lie together are written back as a few whole pages, where the oldest would be scattered
+                # over many.
                 behind = connection.value("row_number", after.stream._asdict()) or 0
                 name, asked = "due_nearby", asked | {"behind": behind, "oldest": NEARBY_AMONG * limit}
             picked = connection.json(name, asked, _PICKED)
@@ -111,6 +116,7 @@ class SqliteTx:
 
         few = len(changes.streams) + len(changes.segments) + len(changes.effects) <= ROWS_WRITTEN_HERE_MAX
         if few and not self._ended and self._writer.commits_here():
+            # Before the commit: if it fails, the transaction must not be gone on with, as after a step that failed.
             self._ended = True
             self._writer.commit_here(job)
         else:
@@ -134,6 +140,7 @@ class SqliteTx:
             raise
 
     def _look(self, connection: Connection, ask: LockRequest) -> None:
+        # The one write lock covers every row, so what is only read needs no other treatment than what is locked.
         self._look_at_streams(connection, {**ask.reads, **ask.locks})
         if ask.keys:
             self.seen.update(seen(connection, ask.keys, self.now))
@@ -162,6 +169,7 @@ class SqliteTx:
     def _look_at_sends(self, connection: Connection, sends: Sequence[EffectId]) -> None:
         """Of each source, its oldest sends up to the first that is not asked for."""
         asked = set(sends)
+        # The sends of a source are applied in order, so none may overtake an older one that is not asked for.
         counts = Counter(send.source for send in asked)
         found = connection.json_of_rows("first_sends", list(counts), max(counts.values(), default=0))
         for _, oldest in groupby(sorted(EffectId(*columns) for columns in found), attrgetter("source")):
