@@ -42,6 +42,7 @@ class Calendar(Occurrences, frozen=True):
     def after(self, at: Instant) -> Iterator[Instant]:
         """Occurrences later than the instant; none is left after 50 years without any."""
         start = at // SECOND + 1
+        # First along what earlier searches found, then on from where that ends.
         known = _match_memo(self)
         while (found := known.at_or_after(start)) is not None:
             yield found * SECOND

@@ -56,6 +56,7 @@ def describe_cron(cron: str) -> str:
     nearest = [term for term in terms if _NEAREST.fullmatch(term)]
     days = ",".join(term[:-1] if term in nearest else term for term in terms)
     plain = (*fields[:_DAY], days, *fields[_DAY + 1 :])
+    # Seconds of 0 go without saying, and would be explained.
     text = CronSim(" ".join(plain[1:] if plain[0] == "0" else plain), _EPOCH).explain()
     return f"{text} ({', '.join(nearest)}: the nearest weekday)" if nearest else text
 
@@ -82,6 +83,7 @@ class Wall:
     """A clock on the wall and an expression's matches on it, in seconds of local time."""
 
     def __init__(self, cron: str) -> None:
+        # A `CronSim` is an iterator and moves along; the parsed one is shared by everybody who has this expression.
         self._ahead = copy(_parse(cron))
         self._back: CronSim | None = None
         self._from = 0
@@ -92,8 +94,11 @@ class Wall:
 
     def at_or_after(self, local: int) -> int:
         """Return the first match at or after a local second, or `NEVER`."""
+        # Nothing matches between where the last search began and what it found.
         if self._from <= local <= self.match:
             return self.match
+        # It stands at its last match already; and it looks for what is later than where it stands, hence the second
+        # less.
         if local != self.match + 1:
             self._ahead.dt = _EPOCH + timedelta(seconds=min(local, END_S) - 1)
         self._from = local
@@ -151,6 +156,7 @@ def _parse(cron: str) -> CronSim:
         fields = _fields_of(cron)
         nearest = tuple(term for term in fields[_DAY].split(",") if _NEAREST.fullmatch(term))
         return _with_nearest(fields, nearest) if nearest else CronSim(" ".join(fields), _EPOCH)
+    # For a step of 0 `cronsim` fails an assertion that has no message.
     except (CronSimError, AssertionError, ValueError) as error:
         raise ValueError(
             f"{cron[:100]!r} is not a cron expression of 5 fields, or of 6 with seconds first: {error or 'bad step'}"
@@ -195,6 +201,7 @@ def _unwrap_range(place: int, term: str) -> str:
         return term
     first, last = _value_of(place, found[1]), _value_of(place, found[2])
     step = int(found[3] or 1)
+    # What is wrong is left as it is, so that `cronsim` says in its own words what it is.
     if first is None or last is None or first <= last or not step:
         return term
     cycle = _CYCLES[place]

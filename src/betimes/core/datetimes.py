@@ -38,4 +38,5 @@ def instant(when: datetime | None) -> Instant | None:
         return None
     if when.tzinfo is None:
         raise Invalid(f"{when.isoformat()} has no offset; give an aware datetime, such as datetime(…, tzinfo=UTC)")
+    # In whole microseconds: `timestamp()` is a float, which cannot tell all of them apart.
     return checked_instant((when - _EPOCH) // _MICROSECOND)

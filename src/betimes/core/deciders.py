@@ -172,6 +172,7 @@ def _no_reads(stream: StreamId) -> tuple[StreamId, ...]:
     return ()
 
 
+# Compared by identity: where a kind has no needs or reads, nothing is called or sorted for a command.
 NO_NEEDS: Final = _no_needs
 NO_READS: Final = _no_reads
 

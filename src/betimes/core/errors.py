@@ -36,6 +36,7 @@ class Invalid(BetimesError):
     def __init__(self, message: str, problems: tuple[tuple[str, str], ...] = (), total: int = 0) -> None:
         super().__init__(message)
         self.problems = problems[:PROBLEMS_MAX]
+        # A caller that stopped listing knows of more than it passes on.
         self.total = max(total, len(problems))
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 from betimes.core.streams import ID_CHARS_MAX
 
+# Patterns end in `\Z`, because `$` also matches before a line end; and without `*`, which is the deployment's own
+# name.
 Id = Annotated[
     str,
     msgspec.Meta(

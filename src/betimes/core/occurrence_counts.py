@@ -78,6 +78,7 @@ class _Count:
         added = 0
         for number in range(self.grid.number_of(begin), self.grid.number_of(self.last_at - 1) + 1):
             end = min(self.grid.since_at + (number + 1) * self.grid.length, self.last_at)
+            # Of the running total, so that what rounding leaves out of one step comes with a later one.
             expected = (end - begin) * total // span
             self.counts[number] += expected - added
             added = expected

@@ -119,10 +119,12 @@ class Excluding(Occurrences, frozen=True):
     """0 is Monday."""
 
     def after(self, at: Instant) -> Iterator[Instant]:
+        # Since the last tick that was not excluded: it is the time without any that is bounded, not the walk.
         since = at
         while at - since <= EXCLUDED_MAX:
             for tick in self.inner.after(at):
                 if (day := self._excluded_day(tick)) is not None:
+                    # The rest of the day is passed over at once: an expression may match every second of it.
                     at = max(tick, self._begin_of(day + 1, tick)[0] * SECOND - 1)
                     break
                 since = tick

@@ -63,6 +63,7 @@ class PolicyBook:
         self._sections = dict(sections or {})
         names: dict[type[msgspec.Struct], str] = {}
         for name, kind in self._sections.items():
+            # Sections are found by their type, which could not tell the two apart.
             if names.setdefault(kind, name) != name:
                 raise Invalid(
                     f"the sections {names[kind]!r} and {name!r} are both {kind.__name__}; a rule asks for its section "
@@ -76,6 +77,7 @@ class PolicyBook:
         Raise `PolicyInvalid` naming every bad path.
         """
         found = [("policy", problem) for layer in layers if (problem := _no_mapping(layer))]
+        # The defaults are part of the body, so that a policy says the same after a default has changed in the code.
         merged: Body = self._defaults
         for layer in layers:
             if isinstance(layer, Mapping):
@@ -142,6 +144,7 @@ def _is_another_kind(below: Body, value: Body) -> bool:
 
 def _default_body(kind: type[msgspec.Struct]) -> Body:
     """Return the body of a section in which nothing is overridden; entries of a table stay when others are."""
+    # A section that has to say something has no form in which it says nothing.
     if any(field.required for field in msgspec.structs.fields(kind)):
         return {}
     body: Body = msgspec.to_builtins(kind())

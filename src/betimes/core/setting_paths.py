@@ -51,6 +51,7 @@ def _entry(body: Any, name: str) -> Any:
 
 def with_settings(body: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a body with other values at these paths; a tuple is added to the list that is there."""
+    # A deep copy in plain lists and objects, whatever structs and tuples the body is made of.
     changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(body))
     for path, value in changes.items():
         parent_path, _, name = path.rpartition(".")

@@ -15,6 +15,7 @@ from betimes.core.errors import Invalid
 ID_CHARS_MAX = 200
 _ID = re.compile(r"[A-Za-z0-9_+*][A-Za-z0-9._~:@+|=*-]{0,199}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
+# At most 18 digits, so that whatever is parsed fits the 64 bits of a column.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _ID_RULE = f"1–{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ ~ : @ + | = * -, starting with one of A-Z a-z 0-9 _ + *"
 
@@ -68,6 +69,7 @@ def checked_stream(tenant: str, kind: str, id: str) -> StreamId:
 
 def check_stream(tenant: str, kind: str, id: str) -> None:
     """Raise `Invalid` with every part of a stream id that is not well formed."""
+    # Nearly every name is well formed; what to say of one that is not is put together only then.
     if _ID.fullmatch(id) and _KIND.fullmatch(kind) and _ID.fullmatch(tenant):
         return
     problems = tuple(
@@ -90,6 +92,7 @@ def segment_handle(stream: StreamId, version: int) -> str:
 def parse_segment_handle(tenant: str, handle: str) -> tuple[StreamId, int]:
     """Return the stream and version of a segment handle; raise `Invalid` if it is none."""
     kind, _, rest = handle.partition(":")
+    # An id may hold colons itself; a kind and a version cannot.
     id, _, version = rest.rpartition(":")
     if not _NUMBER.fullmatch(version):
         raise Invalid(

@@ -71,6 +71,7 @@ def is_struct(kind: Any) -> bool:
 def with_choices(message: str, kind: Any) -> str:
     """Return the message of msgspec, with the choices where it says that something else was sent."""
     plain = plain_type(kind, None)
+    # msgspec gives its errors no codes, so its words are all there is to tell them apart by.
     if message == "Expected `datetime` with a timezone component":
         return "has no offset; send one, such as 2026-01-05T09:00:00Z"
     if message.startswith("Expected `str` matching regex"):

@@ -53,6 +53,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults
     shadow: bool = False
 
 
+# Most rules of most verdicts pass without a value; their steps are shared instead of made anew.
 @cache
 def _passed_step(rule: str) -> Step:
     return Step(rule)
@@ -252,6 +253,7 @@ class _Blanks(dict[str, Any]):
         value = super().__getitem__(key)
         return "–" if value is None else value
 
+    # An old trace may lack a value that a sentence has come to name; it must still be explained.
     def __missing__(self, key: str) -> str:
         return "?"
 
@@ -260,6 +262,7 @@ def within_bound(verdict: Verdict) -> Verdict:
     """Return the verdict with a trace of at most `TRACE_BYTES_MAX`; it drops the last values first, and says so."""
     if _size(verdict.trace) <= TRACE_BYTES_MAX:
         return verdict
+    # Names and reasons are kept whatever it costs: without them nobody could say which rule decided.
     bare = [Step(step.rule, step.reason, (), step.shadow) for step in verdict.trace]
     room = TRACE_BYTES_MAX - _size(bare)
     kept: list[Step] = []

@@ -17,6 +17,7 @@ _SHOWN = {
     code: _SHORT.get(code) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
     for code in (*_CONTROLS, *_DIRECTIONS, *_LINE_ENDS, *_HALVES)
 }
+# Below a space there is only the layout: inside strings JSON has escaped those already.
 _SHOWN_IN_JSON = {code: f"\\u{code:04x}" for code in _SHOWN if code >= 0x20}
 
 

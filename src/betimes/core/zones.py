@@ -74,6 +74,7 @@ def zone(name: str) -> ZoneInfo:
     """Return the zone of this name; raise `ValueError` if there is none."""
     if name not in zone_names():
         raise ValueError(unknown_zone(name))
+    # Read from the package: `ZoneInfo(name)` would prefer what is installed on the machine.
     with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, key=name)
 
@@ -139,6 +140,7 @@ def transitions(name: str, start: int, end: int) -> list[int]:
     """Return the first seconds of every new offset in `[start, end)`."""
     found = zone(name)
     changes = []
+    # From one second before, so that a change at the very start is seen as one.
     left, left_offset = start - 1, _offset(found, start - 1)
     while left < end - 1:
         right = min(left + _SAMPLE_S, end - 1)
@@ -162,6 +164,7 @@ def _change(found: ZoneInfo, left: int, right: int) -> int:
 
 
 def _offset(found: ZoneInfo, at: int) -> int:
+    # Past the last days of the calendar `astimezone` overflows.
     moment = (_EPOCH + timedelta(seconds=min(at, _SHOWN_S))).astimezone(found)
     offset = moment.utcoffset()
     assert offset is not None
