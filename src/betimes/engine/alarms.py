@@ -69,6 +69,8 @@ class Alarms:
         return self._next_at is not None and self._next_at <= await self._store.now()
 
     async def _rest(self) -> None:
+        # An alarm that was set since the store was asked is in `_next_at`, which the pause is counted from: clearing
+        # loses nothing.
         self._sooner.clear()
         try:
             async with asyncio.timeout(await self._pause_s()):

@@ -49,6 +49,7 @@ class Kind:
         self.command_classes = _classes(decider.commands)
         self._states = _decoder(decider.state)  # type: ignore[arg-type]
         self._events = _decoder(tuple[decider.events, ...])  # type: ignore[name-defined]
+        # The engine's own commands are in the history of every kind.
         self._commands = _decoder(decider.commands | Wake | Settled | Reconsider | Repair)
         self._replies = _decoder(decider.replies)
 
@@ -123,6 +124,8 @@ class Kinds:
             checked_stream("tenant", decider.kind, "id")
             if decider.kind in self.by_name:
                 raise Invalid(f"two deciders claim the kind {decider.kind!r}; give one of them another name")
+            # msgspec tells defaults by identity: the text of such a state would depend on how it was made, not on what
+            # it says.
             if fields := spelt_by_identity(decider.state):  # type: ignore[arg-type]
                 raise Invalid(
                     f"the state of {decider.kind!r} omits defaults that are not always the same object: "
@@ -158,6 +161,7 @@ class Kinds:
 
 def checkpoint_of(segment: Segment) -> Checkpoint | None:
     """The checkpoint a segment is, if it is one."""
+    # The tag comes first in the text, so that nearly every segment is told apart without decoding its command.
     if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
         return None
     checkpoint: Checkpoint = decode_text(_checkpoints, segment.command, "the checkpoint", segment)

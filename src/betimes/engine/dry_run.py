@@ -152,7 +152,7 @@ class TrialStore:
 
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
         page = await self._store.ledger(query)
-        own = [segment for segment in self.segments if _fits(segment, query)]
+        own = [segment for segment in self.segments if query.selects(segment)]
         both = [*reversed(own), *page] if query.backwards else [*page, *own]
         return both[: min(query.limit, PAGE_MAX)]
 
@@ -349,18 +349,4 @@ def effect_row(write: EffectWrite) -> EffectRow:
         at_most_once=write.at_most_once,
         to=write.to,
         history=(),
-    )
-
-
-def _fits(segment: Segment, query: LedgerQuery) -> bool:
-    stream, key = segment.stream, segment.key
-    return (
-        query.tenant in (None, stream.tenant)
-        and query.kind in (None, stream.kind)
-        and query.id in (None, stream.id)
-        and query.key in (None, key and key.key)
-        and query.correlation in (None, segment.correlation)
-        and query.turn in (None, segment.turn)
-        and (query.since_at is None or query.since_at <= segment.at)
-        and (query.until_at is None or segment.at < query.until_at)
     )

@@ -109,6 +109,7 @@ class Engine:
         self._calls.open()
         self._run(self._queue.run())
         try:
+            # Before anything is decided or rung: what another process has put on hold must not fire here first.
             await self.refresh_holds()
             if self._policy is None:
                 return
@@ -134,6 +135,7 @@ class Engine:
         self._closing = True
         if not self._tasks:
             return
+        # The queue was started first and is stopped last: calls that come to their end are settled through it.
         queue, *workers = self._tasks
         await _stop(workers)
         self._draining = True
@@ -330,6 +332,7 @@ class Engine:
             return self._closing or loop.time() >= until
 
         while not is_over() and (room := limit - fired.total() - effects.total() - sends) > 0:
+            # In this order, because wakes leave sends and both leave calls: one round does what its own steps ask for.
             rung = await self._alarms.ring(min(room, self.settings.batch_max), kinds, tenant)
             room -= rung.total()
             sent = await self._sends.apply(room, tenant, is_over) if room else 0

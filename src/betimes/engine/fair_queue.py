@@ -66,6 +66,7 @@ class FairQueue:
         while waiting and len(taken) < limit:
             tenant, part = next(iter(waiting.items()))
             del waiting[tenant]
+            # The last tenant left takes what remains at once: nobody else waits for a turn in between.
             count = 1 if waiting else min(part, limit - len(taken))
             left = self._take_of(tenant, count, taken)
             if left and part > count:

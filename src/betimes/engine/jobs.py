@@ -49,6 +49,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             raise Invalid(f"{self.stream!r} is not a StreamId of three texts: tenant, kind, id") from error
         if self.key == "":
             raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
+        # One look at all of them: together they are hardly ever longer than one alone may be.
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
             return
@@ -232,6 +233,8 @@ class Job:
             if sent.authority is not None:
                 kind.check_authority(command, sent.authority, written_down=sent.written_down)
         except (MalformedRow, Invalid, MissingScope) as error:
+            # It still takes its turn: as a dead letter it lets the sends behind it pass, which it would hold up for
+            # ever.
             broken = cls(Submission(stream=to, command=WAKE), cause=id.handle, send=id)
             broken.unreadable = error
             return broken

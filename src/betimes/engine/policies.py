@@ -43,6 +43,7 @@ class PoliciesInForce:
         return self._last.get(tenant) or self.effective(tenant, None, None)
 
     def effective(self, tenant: str, deployment: TenantState | None, own: TenantState | None) -> Policy:
+        # By layers, not by tenant: all who override nothing share one policy.
         layers = (deployment.fingerprint if deployment else "", own.fingerprint if own else "")
         policy = self._by_layers.get(layers)
         if policy is None:

@@ -69,6 +69,7 @@ class PolicyChangePass:
         for row, result in zip(rows, await joint.wait(), strict=True):
             if isinstance(result, Recorded):
                 moved += result.version > row.version
+            # The leg fails and is tried again; a stream that is told twice writes nothing the second time.
             elif isinstance(result, StoreError):
                 raise result
             elif not isinstance(result, Refused):  # deleted since it was listed

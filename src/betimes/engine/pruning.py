@@ -60,6 +60,7 @@ async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at:
     try:
         replayed = Replayed(stream, kinds.of(stream))
         last = await _fold_before(store, replayed, before_at)
+    # Trouble with the store is no finding about this stream.
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
@@ -67,6 +68,7 @@ async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at:
         return
     if replayed.findings:
         report.findings += replayed.findings
+    # In place of a single segment a checkpoint would save nothing.
     elif last and replayed.segments > 1:
         gone = await store.replace_history(checkpoint(replayed, last))
         report.segments += gone

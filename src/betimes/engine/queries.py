@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Required, TypeAlias, TypedDict
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 
 EffectStatus: TypeAlias = Literal["pending", "leased", "done", "failed", "dead"]
@@ -66,6 +67,20 @@ class LedgerQuery(msgspec.Struct, frozen=True):
     since_at: Instant | None = None
     until_at: Instant | None = None
     limit: int = 100
+
+    def selects(self, segment: Segment) -> bool:
+        """Return whether a segment is among those asked for, wherever the page begins."""
+        stream, key = segment.stream, segment.key
+        return (
+            self.tenant in (None, stream.tenant)
+            and self.kind in (None, stream.kind)
+            and self.id in (None, stream.id)
+            and self.key in (None, key and key.key)
+            and self.correlation in (None, segment.correlation)
+            and self.turn in (None, segment.turn)
+            and (self.since_at is None or self.since_at <= segment.at)
+            and (self.until_at is None or segment.at < self.until_at)
+        )
 
 
 class EffectQuery(msgspec.Struct, frozen=True):

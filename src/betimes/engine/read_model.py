@@ -265,4 +265,5 @@ class ReadModel(Protocol):
 
 def prefix_end(prefix: str) -> str:
     """Return a text after every id or key that begins with this one."""
+    # The last character there is, which no id or key holds.
     return prefix + "\U0010ffff"

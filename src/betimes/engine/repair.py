@@ -85,6 +85,7 @@ async def repair_stream(store: Store, kinds: Kinds, stream: StreamId) -> Ailment
     kind = kinds.of(stream)
     async with store.begin(LockRequest({stream: NOT_CACHED}, waits={stream})) as tx:
         row = tx.rows[stream]
+        # Once more, under the lock: somebody may have written to it, or repaired it, since it was examined.
         replayed = await verify_stream(store, kinds, stream)
         remedy = _remedy_for(kind, stream, row, replayed)
         if remedy is None:
@@ -175,6 +176,7 @@ def _row(kind: Kind, row: Row, segment: Segment, state: Any) -> StreamWrite:
 
 async def mend(store: Store, kinds: Kinds) -> AsyncIterator[Ailment]:
     """Repair every stream that needs it; yield what was wrong with each."""
+    # All of them first: a repair adds to the lists that are being gone through.
     found = [ailment.stream async for ailment in examine(store, kinds)]
     for stream in found:
         try:

@@ -18,6 +18,7 @@ def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
         return (stream,)
     try:
         needed = decider.needs(stream, asked.command, policy)
+        # An alarm that is due rings in the same turn, ahead of the command.
         woken = decider.needs(stream, WAKE, policy)
     except BetimesError:
         raise

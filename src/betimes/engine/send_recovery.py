@@ -58,6 +58,7 @@ class SendRecovery:
                     answer = under_way.answer
                 under_way.answer = answer
                 answers.append(answer)
+        # Shielded, since others may wait for the same answers and whoever asked for this pass may give up.
         results = await asyncio.gather(*map(asyncio.shield, answers), return_exceptions=True)
         return sum(isinstance(result, Recorded) for result in results)
 

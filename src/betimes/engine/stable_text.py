@@ -46,6 +46,7 @@ def structs_in(kind: Any, seen: set[Any]) -> Iterator[type[msgspec.Struct]]:
 
 def _is_one_object(value: Any, kind: Any) -> bool:
     """Return whether every equal value that can be read is the same object: empty texts, small numbers, literals."""
+    # Of these numbers CPython keeps one object each.
     if value == "" or isinstance(value, bool) or (isinstance(value, int) and -5 <= value <= 256):
         return True
     members = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)

@@ -102,6 +102,7 @@ class PassTurns:
         rotation, length = self._rotations[index], self._length(index, limit)
         self._looks_next[index] = True
         tenants = await rotation.next(kinds, length)
+        # One round at the most: the rotation comes back to its start.
         while not tenants and not rotation.is_at_start:
             tenants = await rotation.next(kinds, length)
         return length, dict.fromkeys(tenants, max(FILL[index] * length // max(len(tenants), 1), 1))
@@ -127,6 +128,7 @@ def call_shares(tenants: Iterable[str], held: Mapping[str, int], free: int, limi
     shares: dict[str, int] = {}
     for left in range(free, max(free - limit, 0), -1):
         tenant = min(counts, key=counts.__getitem__, default=None)
+        # A tenant alone thus ends with three quarters of the slots, and leaves the rest free for whoever comes.
         if tenant is None or counts[tenant] >= SHARE_OF_FREE * left:
             break
         counts[tenant] += 1

@@ -56,6 +56,7 @@ class DecisionWriter:
             live.advance(after)
             changes.segments.append(after.segment)
         if key:
+            # Counted from the last promise: a repeat must meet its key as long as what it asked for may still be open.
             kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND
             changes.keys.append(KeyWrite(key, turn.job.request, stream, own.version, kept_until))
         return Recorded(stream, own.version, turn.now, turn.policy.fingerprint, verdict, reply)
@@ -151,6 +152,7 @@ def _check_call(call: Call, id: EffectId) -> None:
         raise Fault(
             f"a call of {id.source} names the executor {call.executor!r}, which is reserved; give it another name"
         )
+    # By class, because `True` is an `int` too.
     if call.lease_s.__class__ is not int or call.attempts_max.__class__ is not int:
         raise Fault(f"a call of {id.source} has a lease or a number of attempts that is not a whole number")
     if call.lease_s < 1 or call.attempts_max < 1 or call.not_before_at.__class__ not in INSTANT_TYPES:

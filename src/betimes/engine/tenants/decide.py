@@ -141,11 +141,13 @@ def _set_policy(
     except PolicyInvalid as error:
         return Refusal("POLICY_INVALID", str(error))
     name = fingerprint(command.policy)
+    # Every start puts the configured policy in force; most often it is already.
     if tenant.fingerprint == name:
         return Decision()
     try:
         changed = policy.changed_from(book.effective(below, tenant.policy))
     except PolicyInvalid:
+        # What is in force does not fit the code any more, so nobody can say what it said: all of it may have changed.
         changed = policy.sections
     lists = {
         (decider.kind, status)
@@ -153,6 +155,7 @@ def _set_policy(
         if changed.intersection(decider.heeds)
         for status in decider.heeding
     }
+    # A pass that has not ended is taken over by this one, which begins at the first stream again.
     lists.update(tenant.visits.lists if tenant.visits else ())
     visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
     change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id, command.restores)

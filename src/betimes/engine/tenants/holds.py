@@ -63,9 +63,11 @@ def expire_hold(tenant: TenantState, now: Instant) -> Decision:
 def fold_hold(tenant: TenantState, event: HoldSet | HoldEnded) -> TenantState:
     hold = None
     if isinstance(event, HoldSet):
+        # One that replaces another goes on from where that began: whoever asks since when hears of both.
         since_at = tenant.hold.since_at if tenant.hold else event.at
         hold = Hold(event.domains, event.until_at, event.reason, since_at)
     freed = set(tenant.hold.domains if tenant.hold else ()).difference(hold.domains if hold else ())
+    # Rung late, it ended when it should have all the same.
     ended_at = event.at if tenant.hold is None else min(event.at, tenant.hold.until_at)
     return replace(tenant, hold=hold, released={**tenant.released, **dict.fromkeys(sorted(freed), ended_at)})
 

@@ -80,6 +80,7 @@ class Identities:
         """Return the identity behind a token; `None` if the key is unknown, expired or revoked."""
         if not token.startswith(KEY_PREFIX):
             return None
+        # A secret is in hexadecimal, so the last underscore ends the id, whatever the tenant's name holds.
         key_id, _, secret = token.removeprefix(KEY_PREFIX).rpartition("_")
         return await self._find(engine, key_id, digest_of(secret)) if secret else None
 
@@ -88,6 +89,7 @@ class Identities:
         return await self._find(engine, key_id, None)
 
     async def _find(self, engine: Engine, key_id: str, digest: str | None) -> Identity | None:
+        # A key's id begins with its tenant: one row tells everything, and no index of keys is needed.
         tenant = key_id.rpartition("~")[0]
         if not tenant:
             return None
@@ -100,6 +102,7 @@ class Identities:
         rows, now = await self._look_at(engine, stream)
         row = rows.get(stream)
         state = row and self._decode_state(engine, stream, row)
+        # The row is read with every request anyway, so holds set elsewhere are learnt of before the next poll.
         if row and (engine.holds.by_tenant or (state and state.hold)):
             engine.holds.note(tenant, hold_in_force(state, now), row.version)
         key = state.keys.get(key_id) if state else None
@@ -129,6 +132,7 @@ class Identities:
         return await look.wait()
 
     async def _look(self, engine: Engine) -> None:
+        # Who asks while a look is under way shares the next one: nobody is answered from before the question.
         while look := self._next:
             self._next = None
             try:

@@ -73,6 +73,7 @@ def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> De
     if parent is None or _has_ended(parent, now):
         return Refusal("NOT_FOUND", f"there is no key {command.parent_id!r} to open a session with")
     sessions = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is not None}
+    # Nobody looks at sessions that have ended, so they make room when the next one is opened.
     ended = [id for id, key in sessions.items() if _has_ended(key, now) or live_parent(tenant, key, now) is None]
     same_key = sum(key.parent_id == command.parent_id for id, key in sessions.items() if id not in ended)
     if same_key >= SESSIONS_PER_KEY_MAX:
@@ -86,6 +87,7 @@ def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> De
         command.scopes,
         command.secret_digest,
         command.parent_id,
+        # No session outlives its key.
         min(command.expires_at, parent.expires_at or command.expires_at),
         now + SESSION_IDLE_S * SECOND,
         now,

@@ -351,17 +351,7 @@ def _after_stream(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
 
 def _segment_fits(segment: Segment, query: contract.LedgerQuery) -> bool:
     ahead = segment.seq < (query.after or segment.seq + 1) if query.backwards else segment.seq > query.after
-    return (
-        ahead
-        and query.tenant in (None, segment.stream.tenant)
-        and query.kind in (None, segment.stream.kind)
-        and query.id in (None, segment.stream.id)
-        and query.key in (None, segment.key and segment.key.key)
-        and query.correlation in (None, segment.correlation)
-        and query.turn in (None, segment.turn)
-        and (query.since_at is None or segment.at >= query.since_at)
-        and (query.until_at is None or segment.at < query.until_at)
-    )
+    return ahead and query.selects(segment)
 
 
 def _send_age(send: contract.WaitingSend) -> tuple[Instant, EffectId]:
