@@ -87,6 +87,7 @@ async def _written(change: Awaitable[PolicyWritten]) -> Answer:
 async def check_policy(request: RequestContext) -> PolicyCheck:
     told = await request.services.tenants.check_policy(request.body)
     lines = {}
+    # Lines are looked up only where there is something to point at.
     if told.errors and is_toml(request.headers.get("content-type")):
         lines = await read_off_loop(
             request.raw, partial(line_numbers, request.raw.decode()), request.process.body_threads

@@ -41,6 +41,8 @@ async def reseal_secrets(engine: Engine, box: SecretBox, actor: str) -> ResealRe
             continue
         try:
             sealed = [secret and box.seal(box.open(secret, stream), stream) for secret in stored]
+            # With a fingerprint of what was read: a secret that is rotated meanwhile must not be overwritten by the
+            # old one.
             command = _reseal_command(state, sealed, fingerprint(tuple(stored)))
             await engine.submit(Submission(stream=stream, command=command, actor=actor))
             resealed += 1

@@ -138,6 +138,7 @@ class Tenants(PolicyHistory, Holds):
         command = CreateKey(key_id, request.name, request.scopes, digest_of(secret), instant(request.expires_at))
         recorded = await self._change(command, key=key, request=msgspec.json.encode(request).decode() if key else "")
         if recorded.replayed:
+            # The id that was made now was not used: the record has the one of the first request.
             key_id = await self._created_in(recorded)
             return _with_secret(await self.key(key_id), None)
         return _with_secret(await self.key(key_id), f"{KEY_PREFIX}{key_id}_{secret}")
@@ -210,7 +211,7 @@ class Tenants(PolicyHistory, Holds):
         await self._change(command)
         view = await self.policy()
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
-        return PolicyWritten(**{name: getattr(view, name) for name in view.__struct_fields__}, warnings=warnings)
+        return derive(PolicyWritten, view, warnings=warnings)
 
     async def _demand_backtest(self, backtest_id: str) -> None:
         """Raise `Invalid` if the tenant has no such backtest."""

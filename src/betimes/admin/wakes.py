@@ -42,6 +42,7 @@ class Wakes(Service):
         error = None
         try:
             await self.engine.wake(stream, actor=self.caller.actor, correlation=self.caller.correlation)
+        # The store's trouble says nothing about the stream.
         except StoreError:
             raise
         except BetimesError as failure:

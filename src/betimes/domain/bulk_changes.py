@@ -75,6 +75,7 @@ class BulkChanges(Service):
         ids, more = (asked.ids, None) if asked.ids is not None else await self._find_ids(asked)
         ids, collection, on_record = tuple(dict.fromkeys(ids)), self._collection(), None
         if ids:
+            # On record before the first change, so that a call that dies half-way has said what it was about.
             on_record = await record_operation(
                 self, collection, asked.action, ids, note=asked.note, chosen_by=asked.filter
             )
@@ -111,6 +112,7 @@ class BulkChanges(Service):
 
     async def _change_one(self, action: BulkAction, id: str) -> BulkItem:
         alone: Any = copy(self)  # each has its own `last`
+        # What the whole call was asked with is not what a single change must agree in.
         alone.caller = replace(self.caller, request="")
         try:
             view = await getattr(alone, action)(id)

@@ -59,6 +59,7 @@ def own_target_problems(definition: Any) -> tuple[Problem, ...]:
 
 
 def size_problems(definition: Any) -> tuple[Problem, ...]:
+    # The payload alone first: of a definition that is too long it is the part to shorten, most often.
     if len(encode(definition.payload).encode()) > PAYLOAD_BYTES_MAX:
         return (("payload", f"at most {PAYLOAD_BYTES_MAX:,} bytes"),)
     length = len(encode(definition))

@@ -51,8 +51,8 @@ Written = TypeVar("Written", bound=Versioned)
 Row = TypeVar("Row")
 Item = TypeVar("Item")
 RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
-Wanted: TypeAlias = Callable[[Row], bool]
 """What a segment with these events holds, each with its number from 1."""
+Wanted: TypeAlias = Callable[[Row], bool]
 ShowState: TypeAlias = Callable[[str, Any], Any]
 """Of an id and its state."""
 ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
@@ -172,6 +172,8 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         fields = tuple(name for name in self.request_type.__struct_fields__ if name != f"{self.kind}_id")
         laid = {name: value for name, value in patch.items() if name not in self.read_only}
         request = (self.caller.request or fingerprint((self.stream(self.kind, id), patch))) if key else ""
+        # A repeat is answered from the record before the patch is laid over what is there by now, which would be
+        # another request.
         if key and (again := await self.find_recorded(key, f"{self.kind}s", request)):
             return await self._view_after(again)
         for _ in range(PATCH_TRIES):
@@ -210,6 +212,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
 
     async def demand_sound(self, stream: StreamId, definition: Any, found: tuple[Problem, ...]) -> None:
         """Refuse what was found wrong, names that the policy in force does not know, and calls that are never made."""
+        # What was saved before is loaded only if something is wrong; most definitions are sound by themselves.
         known = list(broken_rules(definition, await self._rules_of_targets(None)))
         if known:
             known = list(broken_rules(definition, await self._rules_of_targets(await self.state(stream))))
@@ -292,8 +295,10 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         if not isinstance(source, LedgerQuery):
             demanded_stream(source)
         resumed, row_before = (place.number, place.row) if place else (0, 0)
+        # The segment in which the last page ended is read again: some of its rows may be left.
         before = resumed + 1 if place else 0
         found, last = Listing[Row](), NumberPlace(0)
+        # One more than a page, to tell whether there is another.
         looked_at, size = 0, limit + 1
         while looked_at < SEGMENTS_MAX:
             segments = await self._segments_back(source, before, size)

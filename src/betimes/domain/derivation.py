@@ -231,4 +231,5 @@ def _items_of(collection: Any) -> Options:
     return options_of(get_args(collection)[0]) if collection else ()
 
 
+# In this order: what is left out or empty is dealt with before its type is changed.
 _STEPS = (_leave_out, _fill_in, _blank, _time, _struct, _collection)

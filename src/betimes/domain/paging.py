@@ -41,13 +41,13 @@ PAGE_CHARS_MAX = 1_000_000
 garbage collector holds up everybody while it goes through them."""
 CURSOR_CHARS_MAX = 16_384
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""An instant or a number of the ledger: far beyond any, and every store can compare with it."""
 PlaceText: TypeAlias = Annotated[
     str,
     msgspec.Meta(
         min_length=1, max_length=300, pattern=r"^[^\x00-\x1f]*$", description="a text without control characters"
     ),
 ]
-"""An instant or a number of the ledger: far beyond any, and every store can compare with it."""
 WHY_CHARS_MAX = 500
 """Of what is said about a row that cannot be shown."""
 
@@ -153,6 +153,8 @@ def place_of(cursor: str | None, filters: Any, kind: type[PlaceType]) -> PlaceTy
         found = msgspec.convert(place, kind)
     except (ValueError, OverflowError, RecursionError, TypeError):
         raise malformed_cursor() from None
+    # Compared as text, so that a cursor is accepted in the one spelling we give it, and under the filters it was given
+    # for.
     if cursor == cursor_of(filters, found):
         return found
     if under == msgspec.json.decode(msgspec.json.encode(filters)):
@@ -218,6 +220,7 @@ async def look_through(
     found: list[StreamRow] = []
     last: StreamRow | None = None
     looked_at = chars = 0
+    # Deleted ones are read as well and count as looked at: a store that passed over them might go through any number.
     query = replace(query, tombstones=True, limit=limit + 1)
     while looked_at < LOOKED_AT_MAX:
         rows = await store.streams(query)

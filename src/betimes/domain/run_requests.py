@@ -53,6 +53,7 @@ class WantedRun(msgspec.Struct, frozen=True):
 
     def fingerprint(self) -> str:
         """Return the digest of everything that must agree for it to be the same run."""
+        # Selections are sets: the same names in another order ask for the same run.
         partitions = self.partition_selection
         return fingerprint((self.target, sorted(self.asset_selection), partitions and sorted(partitions), self.payload))
 
@@ -121,6 +122,7 @@ class RunRequests:
     def _request(self, stream: StreamId, run: WantedRun, print_: str) -> None:
         kind = str(run.target.__struct_config__.tag)
         tell = self.tells and not ends_at_once(run.target)
+        # A turn may ask for one key twice, and the first is not among what was loaded.
         self._asked[stream] = print_
         self.also[stream] = (RunAsked(run.run_key, print_, kind, self._asked_by, self._now, tell),)
         cause = Cause(

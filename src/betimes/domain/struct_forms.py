@@ -67,6 +67,7 @@ def stored(**after: str | None) -> Callable[[type[Kind]], type[Kind]]:
     def derive(kind: type[Kind]) -> type[Kind]:
         fields = [(name, _without_bounds(type_, tuple), default) for name, type_, default in _fields(kind)]
         kept = [(name, type_, _absent(type_, default)) for name, type_, default in fields]
+        # Without the bounds of today: what was accepted under wider ones must still be read.
         return _rebuild(kind, _place(kept, after))
 
     return derive

@@ -67,6 +67,7 @@ class AddressRules:
             found = ipaddress.ip_address(address)
         except ValueError:
             return "not an address"
+        # An IPv6 address may be a tunnel to an IPv4 one, so both must be allowed.
         judged = (found, *embedded_ipv4(found))
         if any(one in network for one in judged for network in self._networks if one.version == network.version):
             return None
@@ -80,6 +81,7 @@ def embedded_ipv4(address: Address) -> tuple[Address, ...]:
     low = int(address) & 0xFFFF_FFFF
     if inner := address.ipv4_mapped or address.sixtofour:
         return (inner,)
+    # `::` and `::1` are addresses of their own, not the IPv4 addresses 0.0.0.0 and 0.0.0.1.
     if address in _NAT64 or (address in _COMPATIBLE and low > 1):
         return (ipaddress.IPv4Address(low),)
     if (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:

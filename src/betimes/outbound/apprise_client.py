@@ -42,6 +42,7 @@ class Apprised:
         await loop.run_in_executor(self._threads, _import_apprise)  # loading it is not the channel's slowness
         try:
             async with asyncio.timeout(timeout_s):
+                # Each send has a context of its own, so that the mark by which the log filter knows it stays in it.
                 failed = await loop.run_in_executor(self._threads, copy_context().run, _send, urls, title, message)
         except TimeoutError:
             raise ChannelSendFailed(f"the channel {channel!r} took longer than {timeout_s:g} s") from None

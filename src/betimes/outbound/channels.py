@@ -48,6 +48,7 @@ def _log_message(event: str, **fields: Any) -> None:
 
 
 class _Channel(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    # The URL of a channel holds its credentials, and reprs end up in logs.
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 

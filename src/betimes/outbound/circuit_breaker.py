@@ -59,6 +59,7 @@ class Breaker:
             self._enter_period("closed")
 
     def record_failure(self, passage: Passage) -> None:
+        # An attempt from before the breaker opened, or closed again, says nothing about how things are now.
         if passage.period != self._period:
             return
         now_s = self._clock()

@@ -42,6 +42,8 @@ class Outbound:
         self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="betimes-names")
         self._session = aiohttp.ClientSession(
             connector=self._connector(_CheckedResolver(resolve or looking_up(self._threads), self._rules), tls),
+            # Calls share one session, so whatever a session may keep or add by itself is off: cookies of one receiver,
+            # a proxy from the environment, and bombs that unpack into more than is read.
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
@@ -52,6 +54,7 @@ class Outbound:
         settings = self._settings
         return aiohttp.TCPConnector(
             resolver=resolver,
+            # The address that was checked is the one that is connected to; a cache would skip the check.
             use_dns_cache=False,
             ssl=True if tls is None else tls,
             limit=settings.connections_max,
@@ -91,6 +94,7 @@ class Outbound:
     async def _exchange(
         self, method: str, target: URL, host: str, body: bytes | None, headers: Mapping[str, str]
     ) -> bytes:
+        # The whole call has a time-out around it, which covers the look-up of the name too.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout_s)
         async with self._session.request(
             method, target, data=body, headers=headers, allow_redirects=False, timeout=limits
@@ -100,6 +104,7 @@ class Outbound:
                     raise BadStatus(host, response.status)
                 return await self._answer(response, host)
             except BaseException:
+                # Not given back to the pool: the rest of the answer was not read.
                 response.close()
                 raise
 
@@ -155,6 +160,7 @@ def _result(host: str, address: str, port: int) -> ResolveResult:
         "port": port,
         "family": family,
         "proto": socket.IPPROTO_TCP,
+        # Numeric, so that nobody looks the name up a second time and meets another address.
         "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
     }
 

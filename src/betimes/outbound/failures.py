@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from betimes.core.errors import BetimesError
 from betimes.engine.effects import GiveUp, RetryAfter
 
+# Of the 4xx, those that say to come back later; any other says that the request itself is wrong.
 RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
 

@@ -22,6 +22,7 @@ def guard_handlers(
 
     def guard(name: str, executor: Executor) -> Executor:
         async def execute(call: EffectCall) -> Any:
+            # Asked at every call, since what was permitted when a definition was saved may not be any more.
             if not await permits_handler(engine(), deployment(), call.id.tenant, name):
                 raise GiveUp(not_permitted(name))
             return await executor(call)

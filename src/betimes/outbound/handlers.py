@@ -86,6 +86,7 @@ class Handlers:
 
     def _executor(self, function: Callable[..., Any]) -> Executor:
         with_context = wants_context(function)
+        # An object whose `__call__` is async is no coroutine function itself.
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
         async def execute(call: EffectCall) -> Any:
@@ -101,6 +102,7 @@ class Handlers:
         return execute
 
     async def _in_thread(self, function: Callable[..., Any], call: EffectCall, context: tuple[Any, ...]) -> Any:
+        # Threads of a pool do not inherit the context, in which the engine notes that a call is carried out.
         work = copy_context().run
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work, _call, function, call.payload, *context)

@@ -26,6 +26,7 @@ class SealedBox:
 
     def __init__(self, keys: Sequence[str]) -> None:
         raw = [b64decode(key, validate=True) for key in keys]
+        # By a name that goes with what is sealed, so that keys can be rotated without trying each.
         self._ciphers = {sha256(key).hexdigest()[:8]: AESGCM(key) for key in raw}
         self._first = next(iter(self._ciphers))
 
@@ -52,4 +53,5 @@ class SealedBox:
 
 
 def _place(stream: StreamId) -> bytes:
+    # Authenticated with it: a secret that is copied to another tenant's row does not open there.
     return "/".join(stream).encode()

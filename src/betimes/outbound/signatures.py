@@ -23,6 +23,7 @@ def signature_headers(secrets: Sequence[str], id: str, at: Instant, body: bytes)
     if not id or not id.isascii() or not id.isprintable() or " " in id:
         raise BadRequest("a webhook's id must be printable ASCII without spaces")
     moment = datetime.fromtimestamp(epoch_down(at), UTC)
+    # While a secret is rotated both sign, so that a receiver that knows either can verify.
     signatures = [_signature(secret, id, moment, body) for secret in secrets]
     return {"webhook-id": id, "webhook-timestamp": str(epoch_down(at)), "webhook-signature": " ".join(signatures)}
 

@@ -57,6 +57,7 @@ class UrlRules:
             return UrlFinding(problem=str(error))
         try:
             self.target(url)
+            # Resolved by every machine to itself; any other name is only looked up when it is called.
             if host == "localhost" or host.endswith(".localhost"):
                 self.demand_addresses(host, ["127.0.0.1"])
         except WebhookFailed as error:
@@ -88,6 +89,8 @@ def parse_url(url: str) -> URL:
     return target.with_fragment(None)
 
 
+# `2130706433` and `127.1` are addresses to some resolvers; what looks like a number must be one as it is usually
+# written.
 def _is_number(host: str) -> bool:
     return ":" in host or host.replace(".", "").isdigit()
 

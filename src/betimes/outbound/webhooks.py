@@ -165,5 +165,6 @@ def _own(headers: Mapping[str, str]) -> dict[str, str]:
             raise BadRequest(f"the header {plain} is set by betimes")
         if not (name.isascii() and name.replace("-", "").isalnum() and value.isascii() and value.isprintable()):
             raise BadRequest("a header has a name of letters, digits and hyphens, and a value of printable ASCII")
+        # In the spelling of the default, which it replaces.
         own["Content-Type" if plain == "content-type" else name] = value
     return own

@@ -50,6 +50,7 @@ def time_to_lose(terms: Terms, amount: Micro) -> int | None:
     if per_day == 0:
         return None
     days = (amount - 1) // per_day
+    # Rounded up: at the instant itself the amount has been lost, one microsecond before it has not.
     return days * DAY + -(-(amount - days * per_day) * HOUR // terms.rate)
 
 

@@ -60,6 +60,7 @@ def decide_score(
         return _begin_score(view, command, policy, now)
     decision = _judge_command(view, view.state, command, policy, now)
     if isinstance(decision, Refusal):
+        # A debt that reaches 0 ends the score first, also where the command is refused: it does not wait for a sweep.
         return replace(decision, settles=_game_over_sweep(view.state, command, policy[ScoresPolicy], now))
     return decision
 
@@ -85,6 +86,7 @@ def _judge_command(
             return Refusal("ALREADY_EXISTS", f"{view.stream.id!r} has a score already")
         case Wake():
             return _end_pause(state, scores)
+        # A stage that the new policy has dropped has no terms to reschedule by; the next sweep reports it.
         case Reconsider():
             return Decision() if _refuse_unknown_stage(state, scores) else Decision(_reschedule_if_moved(state, scores))
         case Settled():
@@ -144,6 +146,7 @@ def _reschedule_if_moved(state: ScoreState, policy: ScoresPolicy) -> tuple[Event
 
 
 def _create_score(view: View[ScoreState], asked: CreateScore, policy: ScoresPolicy, now: Instant) -> Decision | Refusal:
+    # An import may bring instants of its own, but none that has not come yet: time that will pass cannot be charged.
     late = max(asked.created_at or 0, asked.interacted_at or 0, asked.applied_at or 0)
     created = _initial_score(asked, policy, now)
     if late > now:
@@ -184,6 +187,7 @@ def _record_interaction(view: View[ScoreState], asked: Interact, policy: Policy,
     tended = paid.state
     happened = Interacted(asked.interaction, at, tended.score, False)
     if counted:
+        # An interaction that is told late does not take back a later one.
         tended = reschedule(replace(tended, interacted_at=max(at, tended.base_at)), scores)
         happened = Interacted(asked.interaction, at, tended.score, True, tended.interacted_at, tended.due_at)
     events = (*begun, *paid.events, happened)
@@ -206,6 +210,7 @@ def _set_status(
     into_pause = asked.status in scores.pauses
     if asked.timeout_s is not None and not into_pause:
         return Refusal("NOT_A_PAUSE", f"{asked.status!r} is not paused, so no time-out can end it")
+    # What was owed is taken first, at the terms it was owed under.
     paid = _settle_known_stage(state, scores, now)
     if paid.state.score == 0 and (asked.status != scores.game_over_status or asked.timeout_s is not None):
         return _refuse_at_floor(view)
@@ -320,6 +325,7 @@ def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at
             more = {**detail, "reason": event.reason}
             effects += hook_effects(policy, tenant, "GAME_OVER", key=key, at=at, subject=user, detail=more)
         else:
+            # Keys of one segment must differ, or the receiver of the second would take it for a repeat of the first.
             own = key if event is passed[-1] else f"{key}:{event.name}"
             more = {**detail, "threshold": event.name, "threshold_score": number(event.threshold)}
             effects += hook_effects(policy, tenant, "SCORE_THRESHOLD", key=own, at=at, subject=user, detail=more)

@@ -60,6 +60,7 @@ class HourlySweep:
         """Take the debt that is left at the last full hour; read no score if there is none."""
         at = self._last_hour(await self._engine.store.now())
         due_at = await self._due_at()
+        # One look at an index, so that an hour in which nothing is due costs nothing.
         if due_at is None or due_at > at:
             return SweepResult()
         return await self._sweeps.sweep(SweepRequest(limit=limit, max_s=max(LEAST_S, max_s)), until_at=at)
@@ -82,6 +83,7 @@ class HourlySweep:
                 swept = SweepResult() if hour == done_at else await self.once()
                 if swept.complete:
                     done_at, rest_s = hour, await self._rest_s(hour)
+                # It was stopped by its time, not by a fault: go on at once.
                 elif swept.processed:
                     rest_s = 0.0
             except BetimesError as error:

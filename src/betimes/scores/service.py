@@ -196,6 +196,7 @@ class Scores(Sweeps):
     ) -> _Imported:
         """Import many: each stands alone, in order; the error of one that fails is in its place."""
         given = [*keys, *[None] * (len(require_list(requests, "items")) - len(keys))]
+        # In windows, so that the policy is read anew now and then and the queue is not filled by one import.
         window = self.engine.settings.batch_max
         answers: _Imported = []
         for start in range(0, len(requests), window):
@@ -258,6 +259,7 @@ class Scores(Sweeps):
     async def _written_view(self, recorded: Recorded, rules: RequestRules) -> WrittenScore:
         """Return the score as the write left it, by the policy it was decided under."""
         policy = rules.policy
+        # A replay is shown by the policy of its time.
         if policy.fingerprint != recorded.policy and (body := await self.engine.store.policy(recorded.policy)):
             policy = self.engine.book.from_stored(body)
         state = _reply(recorded).state

@@ -15,6 +15,7 @@ async def record_operation(
     service: Service, collection: str, action: str, subjects: Iterable[str], *, note: str | None, chosen_by: Any = None
 ) -> str:
     """Record what the service's caller is about to do to these; return the id of the segment."""
+    # As plain data, since a filter may be a struct of any domain.
     chosen = {} if chosen_by is None else msgspec.to_builtins(chosen_by)
     command = RecordOperation(action, tuple(subjects), note or "", chosen)
     recorder = Service(service.engine, service.caller)  # leaves the service's own `last` alone
