@@ -338,6 +338,8 @@ async def test_a_tick_is_complete_although_much_is_held(store: StoreName, tmp_pa
         backlog = await shop.bt.ledger.backlog()
         assert backlog.hold
         assert (backlog.alarms_due, backlog.hold.reason) == (3, "a wrong template")
+        assert backlog.effects_pending == 1, "the run that was asked for"
+        assert backlog.orphaned == {}, "no executor is missing for what is held"
         assert (await shop.bt.engine.backlog()).alarms_due == 0, "nothing is late"
 
 

@@ -11,7 +11,7 @@ from zlib import crc32
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
 from betimes.core.segments import Segment
-from betimes.core.streams import StreamId
+from betimes.core.streams import EffectId, StreamId
 from betimes.engine.audit import CHECKPOINT_TURN
 from betimes.engine.read_model import (
     REASONS_SEPARATOR,
@@ -43,6 +43,9 @@ class MemoryReadModel:
 
     def _stream_row(self, row: StreamWrite) -> StreamRow:
         raise AssertionError("the store lists its rows")
+
+    def _is_held(self, name: StreamId | EffectId) -> bool:
+        raise AssertionError("the store knows what is held")
 
     # -- the tally
 
@@ -204,7 +207,8 @@ class MemoryReadModel:
         effects = [e for e in self.database.effects.values() if e.write.id.tenant == tenant]
         owed = [e for e in effects if e.status in ("pending", "leased")]
         sends = sum(e.write.executor == SEND for e in owed)
-        late = Counter(e.write.executor for e in owed if e.write.executor != SEND and e.is_due(now - MINUTE))
+        calls = [e for e in owed if e.write.executor != SEND and not self._is_held(e.write.id)]
+        late = Counter(e.write.executor for e in calls if e.is_due(now - MINUTE))
         return TenantBacklog(
             min(len(due), limit),
             min(due, default=None),

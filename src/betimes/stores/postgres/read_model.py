@@ -41,6 +41,7 @@ class PostgresReadModel:
     """The part of the store that people's questions are answered from."""
 
     _sessions: Sessions
+    _held: list[str] | None
 
     def _statement(self, name: str, **values: Any) -> Prepared:
         raise AssertionError("the store knows its schema and clock")
@@ -143,7 +144,7 @@ class PostgresReadModel:
         return [NamedKey(*record) for record in found]
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
-        [(*counts, orphaned)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit)
+        [(*counts, orphaned)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
         return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int])))
 
     async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:

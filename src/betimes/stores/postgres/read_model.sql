@@ -191,7 +191,9 @@ SELECT
             SELECT executor, count(*) AS many FROM (
                 SELECT executor FROM betimes.effect
                 WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
-                    AND next_attempt_at <= (SELECT now FROM instant) - 60000000 LIMIT :limit
+                    AND next_attempt_at <= (SELECT now FROM instant) - 60000000
+                    AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
+                LIMIT :limit
             ) late
             GROUP BY executor
         ) counts

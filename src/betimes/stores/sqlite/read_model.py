@@ -39,6 +39,7 @@ class SqliteReadModel:
     """The part of the store that people's questions are answered from."""
 
     clock: Callable[[], Instant]
+    _held: str | None
 
     async def _read(self, job: Callable[Concatenate[Connection, P], Result], *args: P.args, **kw: P.kwargs) -> Result:
         raise AssertionError("the store reads")
@@ -129,7 +130,9 @@ class SqliteReadModel:
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
         now = self.clock()
         return TenantBacklog(
-            *await self._rows("tenant_backlog", tenant=tenant, limit=limit, now=now, late_since=now - MINUTE)
+            *await self._rows(
+                "tenant_backlog", tenant=tenant, limit=limit, now=now, late_since=now - MINUTE, held=self._held
+            )
         )
 
     async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:

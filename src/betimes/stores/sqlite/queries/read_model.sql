@@ -162,7 +162,9 @@ SELECT json_array(
         SELECT executor, count(*) AS late FROM (
             SELECT executor FROM effect
             WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
-            AND next_attempt_at <= :late_since LIMIT :limit
+            AND next_attempt_at <= :late_since
+            AND @not_held --? held
+            LIMIT :limit
         ) GROUP BY executor
     )))
 );
