@@ -31,6 +31,8 @@ from tests.http.question_paths import LISTS, QUESTIONS
 from tests.http.served import Client
 
 Row = dict[str, Any]
+P99_MS, CPU_MS = 200, 20
+"""What a question may take among a million streams, the processor of the database included."""
 SMALL = 0.01
 REPEATS = 20
 MORE = (
@@ -85,16 +87,20 @@ def _compare(kind: str, scale: float, route: str, small: dict[str, Cost], large:
     """Return the row of one route; the ratio is that of the question which took most of the processors' time."""
     worst = max(large, key=lambda path: large[path].cpu_ms + large[path].backend_ms)
     cost, before = large[worst], small[worst]
+    p99_ms, cpu_ms = max(one.wall_ms for one in large.values()), cost.cpu_ms + cost.backend_ms
+    missed = [name for name, is_missed in (("p99", p99_ms > P99_MS), ("CPU", cpu_ms > CPU_MS)) if is_missed]
     return {
         "store": kind,
         "route": route,
         "asked": len(large),
         "streams": int(STREAMS * scale),
         "segments": int(SEGMENTS * scale),
-        "p99_ms": max(one.wall_ms for one in large.values()),
+        "p99_ms": p99_ms,
         "cpu_ms": cost.cpu_ms,
         "backend_ms": cost.backend_ms,
-        "cpu_ratio": (cost.cpu_ms + cost.backend_ms) / max(before.cpu_ms + before.backend_ms, 0.01),
+        "cpu_ratio": cpu_ms / max(before.cpu_ms + before.backend_ms, 0.01),
+        "goal": f"p99 ≤ {P99_MS} ms, CPU ≤ {CPU_MS} ms",
+        "missed": " and ".join(missed),
         "worst": worst.partition("?")[2].replace("limit=50", "").strip("&"),
     }
 

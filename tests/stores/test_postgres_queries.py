@@ -204,8 +204,8 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("snoozed_streams", COUNTED | AFTER, "using stream_tenant_snoozed"),
         ("names_like", LIKE | {"kinds": ["thing"]}, "using stream_pkey"),
         ("keys_like", LIKE | {"collections": ["thing"], "now": None, "looked_at": 9}, "using key_pkey"),
-        ("tenant_backlog", LIKE | {"now": None}, "using stream_tenant_snoozed"),
-        ("tenant_backlog", LIKE | {"now": None}, "using effect_dead"),
+        ("tenant_backlog", LIKE | {"now": None, "held": None}, "using stream_tenant_snoozed"),
+        ("tenant_backlog", LIKE | {"now": None, "held": None}, "using effect_dead"),
     ],
 )
 async def test_a_query_uses_its_index(name: str, values: dict[str, Any], index: str) -> None:
