@@ -6,7 +6,6 @@ what a verdict costs. On PostgreSQL the server's own time comes on top.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import Any
 from benchmarks.domains.service import DATABASES, notifications, triggers
 from benchmarks.places import TENANT
 from betimes.app.betimes import Betimes
+from betimes.app.server import set_heap_aside
 from betimes.core.errors import BetimesError
 from betimes.domain.service import Caller
 from betimes.tenancy import Tenancy
@@ -41,8 +41,7 @@ async def cost(kind: str, scale: float) -> list[dict[str, Any]]:
 async def _measure(bt: Betimes, name: str, batches: int) -> dict[str, float]:
     make, ask = ASKED[name]
     services, source = bt.for_caller(Caller(TENANT, "bench")), make()
-    gc.collect()
-    gc.freeze()  # as `betimes serve` does: what was imported is not looked through again
+    set_heap_aside()  # as `betimes serve` does
     costs, rates = [], []
     for _ in range(ROUNDS + 1):
         asked = [list(islice(source, BATCH)) for _ in range(batches)]
@@ -51,7 +50,6 @@ async def _measure(bt: Betimes, name: str, batches: int) -> dict[str, float]:
             _check_answers(await ask(services, items))
         costs.append((time.process_time() - cpu_s) * 1e6 / (batches * BATCH))
         rates.append(batches * BATCH / (time.perf_counter() - wall_s))
-    gc.unfreeze()
     return {"cpu_us": median(costs[1:]), "per_s": median(rates[1:])}  # the first round warms up
 
 

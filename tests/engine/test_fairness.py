@@ -52,6 +52,15 @@ def test_tenants_take_turns_and_each_keeps_its_order() -> None:
     assert queue.size == 0
 
 
+def test_a_tenant_alone_fills_a_batch_although_the_deployment_put_its_policy_there() -> None:
+    queue = FairQueue()
+    queue.append(job("*", 1))
+    queue.take(256)
+    for number in range(300):
+        queue.append(job("a", number))
+    assert len(queue.take(256)) == 256
+
+
 def test_what_is_put_back_is_taken_first_of_its_tenant_in_its_order() -> None:
     queue = FairQueue()
     for number in range(1, 5):

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from betimes.engine.jobs import Job
+from betimes.engine.tenants.model import DEPLOYMENT
 
 PART_OF_BATCH = 8
 PART_MIN = 16
@@ -84,7 +85,8 @@ class FairQueue:
 
     def _has_several(self) -> bool:
         """Return whether more than one tenant waits or was served lately."""
-        return len(self._served.keys() | self._queues.keys()) > 1
+        # The deployment's own commands, such as its policy at every start, are nobody's competition.
+        return len((self._served.keys() | self._queues.keys()) - {DEPLOYMENT.tenant}) > 1
 
     def _note(self, tenants: Iterable[str]) -> None:
         self._batch += 1
