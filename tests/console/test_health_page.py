@@ -3,8 +3,11 @@
 import pytest
 from playwright.async_api import expect
 
+from betimes.app.betimes import Betimes
+from betimes.demo.town import START
+from betimes.engine.virtual_clock import VirtualClock
 from tests.console.conftest import Visiting
-from tests.console.town import Served
+from tests.console.town import Served, served
 from tests.console.workshop import workshop
 
 pytestmark = pytest.mark.browser
@@ -22,8 +25,10 @@ async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served
 
 
 async def test_what_pruning_would_take_is_said_with_the_command_that_does_it(visiting: Visiting) -> None:
-    async with workshop(hours=2) as shop, visiting(shop.address) as visit:
-        await shop.bt.advance(by_s=40 * 86_400)
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    async with bt, served(bt) as found, visiting(found.address) as visit:
+        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"})
+        await bt.advance(by_s=40 * 86_400)
         page = await visit.open("/console/health")
         await page.get_by_text("Prune old history").click()
         await expect(page.get_by_text("Nothing is that old")).to_be_visible()
