@@ -71,6 +71,16 @@ async def test_a_repeat_is_the_first_decision_and_another_persons_event_a_confli
         assert (other.status, other.json["code"]) == (409, "IDEMPOTENCY_CONFLICT")
 
 
+async def test_an_item_of_a_batch_has_its_own_correlation_or_that_of_the_whole() -> None:
+    async with site() as s:
+        items = [{**NOTE, "correlation_id": "c-1"}, {**NOTE, "event_id": "e-2", "message": "Something else altogether"}]
+        batch = await s.client("POST", "/v1/notifications", {"items": items}, x_correlation_id="c-0")
+        assert [item["status"] for item in batch.json["items"]] == [200, 200]
+        for correlation, event_id in (("c-1", NOTE["event_id"]), ("c-0", "e-2")):
+            found = (await s.client("GET", f"/v1/ledger?correlation_id={correlation}&kind=inbox")).json["items"]
+            assert [segment["key"] for segment in found] == [event_id]
+
+
 async def test_a_correlation_id_in_the_body_is_echoed_and_recorded() -> None:
     async with site() as s:
         told = await s.client("POST", "/v1/notifications", {**NOTE, "correlation_id": "c-7"})

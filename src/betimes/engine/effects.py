@@ -331,8 +331,7 @@ class Dispatcher:
         if end in ("dead", "failed", "abandoned"):
             self._report(Report(f"call_{end}", call.id.handle, RuntimeError(error)))
         result, error = _recordable(result, self._settings.effect_chars_max), storable_text(error, ERROR_CHARS_MAX)
-        pause = retry_pause(pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
-        job = self._settling_job(call, end, result, error, took_ms, pause)
+        job = self._settling_job(call, end, result, error, took_ms, pauses_s or self._settings.call_pauses_s)
         while True:
             job.answer = answer = asyncio.get_running_loop().create_future()
             self._queue.put(job)
@@ -348,9 +347,10 @@ class Dispatcher:
             return end
 
     def _settling_job(
-        self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None, pause: int
+        self, call: EffectCall, end: End, result: Any, error: str, took_ms: int | None, pauses_s: Sequence[float]
     ) -> Job:
         if end == "retrying":
+            pause = retry_pause(pauses_s, call.id, call.attempt)
             again = Ended(call.id, call.fence, "pending", pause, error, took_ms)
             return Job(None, cause=call.id.handle, ended=again)
         status: Literal["done", "failed", "dead"] = "failed" if end == "abandoned" else end  # type: ignore[assignment]

@@ -219,7 +219,8 @@ class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Handler: TypeAlias = Callable[[RequestContext], Awaitable[Any]]
-ManyHandler: TypeAlias = Callable[[list[RequestContext]], Awaitable[Sequence[Any]]]
+ManyHandler: TypeAlias = Callable[[RequestContext, list[RequestContext]], Awaitable[Sequence[Any]]]
+"""Answers the items of a batch: given the request as a whole, whose services serve them, and each item's own."""
 
 
 class _RouteHead(msgspec.Struct, frozen=True):

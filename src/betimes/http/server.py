@@ -174,7 +174,7 @@ async def _read_and_call(route: Route, context: RequestContext, found: Findings)
     finally:  # one that is refused counts too
         await context.process.rate_limits.admit(context.application, context.caller.tenant, "items", len(alone or "1"))
     if alone is not None:
-        return await _batch(route, alone)
+        return await _batch(route, context, alone)
     answer = await _call(route, context)
     is_renamed = context.caller.correlation != arrived_under
     return _echo_correlation(answer, context.caller.correlation) if is_renamed else answer
@@ -278,10 +278,10 @@ def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list
     return [_item(route, context, item, place) for place, item in enumerate(items)]
 
 
-async def _batch(route: Route, alone: list[RequestContext | Exception]) -> Answer:
+async def _batch(route: Route, context: RequestContext, alone: list[RequestContext | Exception]) -> Answer:
     """Answer every item as if it came alone, in order; those of one stream keep theirs."""
     contexts = [one for one in alone if isinstance(one, RequestContext)]
-    answers = iter(await _all(route, contexts))
+    answers = iter(await _all(route, context, contexts))
     return Answer(
         Batch(
             [
@@ -311,12 +311,12 @@ def _item(route: Route, context: RequestContext, item: Any, place: int) -> Reque
     return alone
 
 
-async def _all(route: Route, contexts: list[RequestContext]) -> Sequence[Any]:
+async def _all(route: Route, whole: RequestContext, contexts: list[RequestContext]) -> Sequence[Any]:
     """Return an answer or an error for each; an item's problem is its own."""
     if not contexts:
         return []
     if route.answer_many:
-        return await route.answer_many(contexts)
+        return await route.answer_many(whole, contexts)
     return await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
 
 

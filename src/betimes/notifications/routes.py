@@ -53,10 +53,10 @@ async def send(request: RequestContext) -> Answer:
     return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
 
-async def send_many(requests: list[RequestContext]) -> Sequence[Any]:
+async def send_many(whole: RequestContext, items: list[RequestContext]) -> Sequence[Any]:
     """Send them together, so that those to one person keep their order."""
-    first = requests[0]
-    return await first.services.notifications.send_many([request.body for request in requests], trace=first.wants_trace)
+    bodies = [item.body for item in items]
+    return await whole.services.notifications.send_many(bodies, trace=items[0].wants_trace)
 
 
 async def classify(request: RequestContext) -> NotificationVerdict:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from betimes.core.checks import Examined, Rule, readable
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Command, Decision, View, Wake
-from betimes.core.errors import BetimesError, Invalid, NotFound
+from betimes.core.errors import BetimesError, NotFound
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domain.derivation import derive, deriver
-from betimes.domain.requests import examine_request, in_slices, require_list
+from betimes.domain.requests import examine_request, in_slices, require_batch
 from betimes.domain.service import Caller
 from betimes.domain.verdict_views import trace_of
 from betimes.engine.engine import Engine
@@ -101,7 +101,7 @@ class Notifications(Inboxes):
         trace: bool = False,
     ) -> list[NotificationVerdict | BetimesError]:
         """Send each as if it came alone, those to one person in their order; an error stands where a verdict would."""
-        _check_size("items", requests, BATCH_MAX)
+        require_batch(requests, "items", BATCH_MAX)
         checked = await self._check_requests(requests, NotificationRequest)
         valid = [request for request in checked if isinstance(request, NotificationRequest)]
         commands = await self._commands_with_scores(valid)
@@ -244,7 +244,7 @@ class Notifications(Inboxes):
 
     async def statuses(self, event_ids: Sequence[str]) -> list[NotificationStatus | BetimesError]:
         """Return the status of each, in order; an error stands where a status would."""
-        _check_size("event_ids", event_ids, STATUS_BATCH_MAX)
+        require_batch(event_ids, "event_ids", STATUS_BATCH_MAX)
         return [await self._status(event_id) for event_id in event_ids]
 
     async def _status(self, event_id: str) -> NotificationStatus | BetimesError:
@@ -320,12 +320,6 @@ def _name_rules(policy: NotificationsPolicy) -> tuple[Rule[Any], ...]:
         lambda one: name_problems(one.event_type, (), policy),
         lambda one: name_problems(None, (name for _, name in readable(one.channels)), policy),
     )
-
-
-def _check_size(name: str, items: Sequence[Any], most: int) -> None:
-    count = len(require_list(items, name))
-    if not 1 <= count <= most:
-        raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
 
 
 def _ring_due(view: View[InboxState], policy: Policy, now: Instant) -> View[InboxState]:

@@ -60,10 +60,9 @@ async def trigger(request: RequestContext) -> TriggerVerdict:
     return await request.services.runs.trigger(examined_trigger(request.body), trace=request.wants_trace)
 
 
-async def trigger_many(requests: list[RequestContext]) -> Sequence[Any]:
+async def trigger_many(whole: RequestContext, items: list[RequestContext]) -> Sequence[Any]:
     """Ask for their runs together, so that the triggers of one account keep their order."""
-    first = requests[0]
-    return await first.services.runs.trigger_many(list(map(_own_trigger, requests)), trace=first.wants_trace)
+    return await whole.services.runs.trigger_many(list(map(_own_trigger, items)), trace=items[0].wants_trace)
 
 
 def _own_trigger(request: RequestContext) -> Examined[TriggerRequest]:
