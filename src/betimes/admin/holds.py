@@ -48,6 +48,7 @@ class Holds(Service):
         try:
             await self._change_hold(SetHold(request.domains, instant(request.until), request.reason))
         except Refused as refused:
+            # The bound depends on the store's time, so only the decider can check it.
             if refused.reason == "UNTIL_OUT_OF_BOUNDS":
                 raise Invalid(str(refused), (("until", str(refused)),)) from None
             raise

@@ -181,6 +181,7 @@ def rollback(
 def _body(file: Path | None, at: At) -> dict[str, Any]:
     if file is not None:
         body = document(file)
+        # A whole configuration may be given too, which has the policy as one of its sections.
         inner = body.get("policy")
         return inner if isinstance(inner, dict) else body
     policy = current_wiring().policy(at.target)

@@ -178,6 +178,7 @@ class PolicyHistory(Service):
             )
             segments = await self.engine.store.ledger(query)
             for segment in segments:
+                # What came before was pruned: what the last change that is shown replaced is not known any more.
                 if checkpoint_of(segment):
                     return _End()
                 for event in self._sets_in(segment, reading):
@@ -268,6 +269,7 @@ def _no_overrides() -> PolicyVersion:
 
 def _version_view(change: _Set, before: _Set | None, is_whole: bool) -> PolicyVersion:
     segment, event, version = change
+    # Only the very first version is known to have replaced nothing; behind a pruned history that cannot be said.
     overrides_before = before.event.policy if before else {} if is_whole and version == 1 else None
     return PolicyVersion(
         version=version,

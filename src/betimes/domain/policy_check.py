@@ -19,6 +19,7 @@ async def checked_policy(service: Service, overrides: Body) -> Policy:
     deployment: TenantState | None = await service.state(DEPLOYMENT)
     policy = service.engine.book.effective_from_outside(deployment.policy if deployment else {}, overrides)
     tenant = service.caller.tenant
+    # What is in force was accepted once, and stays acceptable after rules for URLs or names have become stricter.
     before = await service.engine.policy_of(tenant)
     refused = await handler_problems(service.engine, service.deployment, tenant, calls_of_policy(policy))
     demand_callable(service.deployment, policy, before, (*refused, *unknown_hook_names(policy, before)))

@@ -42,6 +42,7 @@ def _unknown_in(target: Target, policy: Policy) -> tuple[Problem, ...]:
             return ()
 
 
+# A warning and no refusal: executors belong to processes, and the one that saves need not be the one that serves.
 def unserved_names(definition: Any, executors: Collection[str]) -> list[Remark]:
     """Return a warning for a handler and an evaluator that this process does not have: another may have them."""
     wanted = {

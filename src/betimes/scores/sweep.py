@@ -136,12 +136,14 @@ class Sweeps(Service):
         loop = asyncio.get_running_loop()
         ends_s = None if unbounded else loop.time() + request.max_s
         now = await self.engine.store.now()
+        # Fixed at the start: a sweep that took what comes due while it runs would never end.
         until_at = now if until_at is None else min(until_at, now)
         tell, position, misses = progress or (lambda result: None), SweepPosition(), 0
         while ends_s is None or loop.time() < ends_s:
             room = size if request.limit is None else min(size, request.limit - count.taken_count)
             if room <= 0:
                 break
+            # A score that failed stays due, and batches of the oldest would find it again and again: pages go past it.
             if request.dry_run or count.failed:
                 return await self._sweep_pages(until_at, request, count, tell, ends_s)
             from_the_start = position.reached is None
@@ -218,6 +220,7 @@ class Sweeps(Service):
             else:
                 submission = Submission(stream=row.stream, command=command, actor=self.caller.actor)
                 count.count((await self.engine.submit(submission)).reply)
+        # Neither is the score's fault, so it does not count as failed.
         except (StoreError, Overloaded):
             raise
         except (BetimesError, ValueError) as error:

@@ -37,6 +37,7 @@ class Turns:
                 return await work()
         finally:
             lock, waiting = self._locks[name]
+            # The last one to leave takes the lock away, so that names do not pile up.
             if waiting == 1:
                 del self._locks[name]
             else:
