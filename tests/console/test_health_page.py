@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from betimes.app.betimes import Betimes
+from betimes.core.streams import StreamId
 from betimes.demo.town import START
 from betimes.engine.virtual_clock import VirtualClock
 from tests.console.conftest import Visiting
@@ -35,6 +36,33 @@ async def test_what_pruning_would_take_is_said_with_the_command_that_does_it(vis
         await page.get_by_label("Older than").select_option("30")
         await expect(page.get_by_text("one checkpoint a stream would stand for them")).to_be_visible()
         await expect(page.get_by_text("betimes prune --history-days 30 --tenant default")).to_be_visible()
+
+
+async def test_old_history_is_counted_confirmed_and_pruned(visiting: Visiting) -> None:
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    async with bt, served(bt) as found, visiting(found.address) as visit:
+        for key in "abc":
+            await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": key})
+        await bt.advance(by_s=40 * 86_400)
+        page = await visit.open("/console/health")
+        await page.get_by_text("Prune old history").click()
+        await page.get_by_label("Older than").select_option("30")
+        await page.get_by_role("button", name="Count what would go").click()
+        dialog = page.get_by_role("dialog", name="Prune old history")
+        await expect(dialog).to_contain_text("There is no way back")
+        confirm = dialog.get_by_role("button", name="segments")
+        await expect(confirm).to_be_disabled()
+        _, before = await bt.engine.store.history(StreamId("default", "account", "a"), 0, 10)
+        assert [one.version for one in before][:3] == [1, 2, 3], "counting changes nothing"
+        await dialog.get_by_label("Note, for the ledger").fill("it was long ago")
+        await dialog.get_by_label("Type prune to confirm").fill("prune")
+        await confirm.click()
+        await dialog.get_by_role("link", name="Recorded as operation:history:1").wait_for()
+        await expect(dialog).to_contain_text("went.")
+        _, after = await bt.engine.store.history(StreamId("default", "account", "a"), 0, 10)
+        assert after[0].version == before[-1].version, "one checkpoint stands for what was"
+        await dialog.get_by_role("link", name="Recorded as operation:history:1").click()
+        await expect(page.get_by_role("main")).to_contain_text("it was long ago")
 
 
 async def test_a_stream_is_verified(visiting: Visiting) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from betimes.admin.holds import Holds
 from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
+from betimes.admin.prune import Pruner
 from betimes.backtest.model import BacktestsState, backtests_stream
 from betimes.catalogue import SCOPES, Scope
 from betimes.core.datetimes import Moment, instant, moment
@@ -125,7 +126,7 @@ def fresh_webhook_secret() -> str:
     return "whsec_" + b64encode(token_bytes(24)).decode()
 
 
-class Tenants(PolicyHistory, Holds):
+class Tenants(PolicyHistory, Holds, Pruner):
     """The administration of one tenant."""
 
     # -- keys

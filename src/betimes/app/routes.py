@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from betimes.admin import hold_routes, session_routes, wake_routes
+from betimes.admin import hold_routes, prune_routes, session_routes, wake_routes
 from betimes.admin import routes as admin
 from betimes.backtest import routes as backtest
 from betimes.catalogue import DOMAINS
@@ -24,6 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *admin.ROUTES,
     *wake_routes.ROUTES,
     *hold_routes.ROUTES,
+    *prune_routes.ROUTES,
     *session_routes.ROUTES,
     *health.ROUTES,
 )

@@ -185,6 +185,20 @@ class TrialStore:
     async def discard_effects(self, effects: Sequence[EffectId]) -> list[EffectId]:
         return [effect for effect in effects if await self.discard_effect(effect)]
 
+    async def replace_history(self, checkpoint: Segment) -> int:
+        """Return how many segments the store would replace: none if a key that is alive answers from one of them."""
+        stream, version, gone = checkpoint.stream, 0, 0
+        while True:
+            _, page = await self._store.history(stream, version, PAGE_MAX)
+            for segment in page:
+                if segment.version > checkpoint.version:
+                    return gone
+                if segment.key and (seen := await self._store.seen(segment.key)) and seen.segment.stream == stream:
+                    return 0
+                version, gone = segment.version, gone + 1
+            if len(page) < PAGE_MAX:
+                return gone
+
     async def _take_dead_letter(self, effect: EffectId, taken: set[EffectId]) -> bool:
         rows = await self._store.effects(EffectQuery(source=effect.source, version=effect.version))
         is_dead = any(row.id == effect and row.status == "dead" for row in rows)

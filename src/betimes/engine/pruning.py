@@ -37,6 +37,10 @@ class PruneReport(msgspec.Struct):
     streams: int = 0
     segments: int = 0
     forgotten: int = 0
+    examined: int = 0
+    """Streams that were looked at."""
+    read: int = 0
+    """Segments that were folded."""
     findings: list[LedgerFinding] = []
 
 
@@ -49,14 +53,19 @@ async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str
     if retention.history_days is not None:
         before_at = now - seconds(retention.history_days * 86_400)
         async for stream in all_streams(store, tenant=tenant, kind=None):
-            await _prune_stream(store, kinds, stream, before_at, report)
+            if found := await find_checkpoint(store, kinds, stream, before_at, report):
+                await put_checkpoint(store, found, report)
     before_at = now - seconds(retention.effects_days * 86_400)
     while gone := await store.forget(before_at=before_at, limit=SWEEP_MAX):
         report.forgotten += gone
     return report
 
 
-async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport) -> None:
+async def find_checkpoint(
+    store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport
+) -> Segment | None:
+    """Return what would stand for a stream's history before an instant; `None` if that saves nothing or is unsound."""
+    report.examined += 1
     try:
         replayed = Replayed(stream, kinds.of(stream))
         last = await _fold_before(store, replayed, before_at)
@@ -65,14 +74,19 @@ async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at:
         raise
     except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream
         report.findings.append(LedgerFinding(stream, 0, f"it cannot be read: {error!r}"))
-        return
-    if replayed.findings:
-        report.findings += replayed.findings
+        return None
+    report.read += replayed.segments
+    report.findings += replayed.findings
     # In place of a single segment a checkpoint would save nothing.
-    elif last and replayed.segments > 1:
-        gone = await store.replace_history(checkpoint(replayed, last))
-        report.segments += gone
-        report.streams += gone > 0
+    is_worth_it = replayed.segments > 1 and not replayed.findings
+    return checkpoint(replayed, last) if last and is_worth_it else None
+
+
+async def put_checkpoint(store: Store, found: Segment, report: PruneReport) -> None:
+    """Replace a stream's history by its checkpoint, unless a live key still answers from it."""
+    gone = await store.replace_history(found)
+    report.segments += gone
+    report.streams += gone > 0
 
 
 async def _fold_before(store: Store, replayed: Replayed, before_at: Instant) -> Segment | None:

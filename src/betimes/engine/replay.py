@@ -274,9 +274,10 @@ async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int
         )
 
 
-async def all_streams(store: Store, *, tenant: str | None, kind: str | None) -> AsyncIterator[StreamId]:
-    """Every stream that has a history, page by page."""
-    after: StreamId | None = None
+async def all_streams(
+    store: Store, *, tenant: str | None, kind: str | None, after: StreamId | None = None
+) -> AsyncIterator[StreamId]:
+    """Every stream that has a history, page by page, in the order of their names past `after`."""
     while True:
         query = StreamQuery(tenant=tenant, kind=kind, after=after, limit=PAGE_MAX, tombstones=True)
         page = await store.streams(query)

@@ -60,7 +60,7 @@ def trial_of(route: Route, headers: Mapping[str, str]) -> Trial | None:
         return None
     if asked != "true":
         found.append((f"header.{DRY_RUN}", "true or false"))
-    if route.deployment:
+    if not route.can_be_tried:
         found.append((f"header.{DRY_RUN}", NO_PASS))
     trial = Trial(_read_instant(headers.get(AT), found), _read_draft(headers.get(POLICY), found))
     if found:

@@ -307,7 +307,7 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     @property
     def can_be_tried(self) -> bool:
         """Return whether `Betimes-Dry-Run` is honoured; a pass over what is due cannot be tried."""
-        return self.is_recorded and not self.deployment
+        return self.is_recorded and (self.scope == "admin" or not self.deployment)
 
     @property
     def is_conditional(self) -> bool:

@@ -2,18 +2,16 @@
 import { get, part } from "./api.js";
 import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
-import { field, folded, select } from "./forms.js";
-import { answer, code, facts, figure, problemBox, section, table, whyHref } from "./parts.js";
-import { shellWord } from "./samples.js";
-import { countText } from "./selection.js";
-import { may, whoAmI } from "./session.js";
+import { field, select } from "./forms.js";
+import { pruneForm } from "./health_prune.js";
+import { answer, facts, figure, problemBox, section, table, whyHref } from "./parts.js";
+import { may } from "./session.js";
 import { dateText, now, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
 const DAYS = 30;
 const DAY_MS = 86_400_000;
-const AGES = ["30", "90", "365"];
 /** Kinds of streams that people look for; the others are parts of these. */
 const KINDS = ["inbox", "account", "run", "intent", "schedule", "sensor", "score"];
 
@@ -58,33 +56,6 @@ export function ledgerSection(view, { stats, oldest }) {
     pruneForm(view, oldest),
     may("admin") ? verifyForm(view) : null,
   );
-}
-
-/** Say what pruning would take away, and the command of whoever runs the database that does it. @param {View} view @param {any} oldest */
-function pruneForm(view, oldest) {
-  const told = h("div", { role: "status" });
-  const look = async (/** @type {string} */ days) => {
-    const until = new Date(now() - Number(days) * DAY_MS).toISOString();
-    const isOlder = oldest && oldest.at < until;
-    const found = isOlder ? await get("/v1/stats", { since: oldest.at, until, step: "1d" }, view.signal) : { total: 0 };
-    put(
-      told,
-      h(
-        "p",
-        null,
-        isOlder
-          ? [h("strong", null, countText(found.total, "decisions")), " from ", when(oldest.at), " to ", when(until)]
-          : "Nothing is that old",
-        isOlder ? " would go; one checkpoint a stream would stand for them." : ": nothing would go.",
-      ),
-      code(`betimes prune --history-days ${days} --tenant ${shellWord(whoAmI()?.tenant ?? "")}`, "At the terminal"),
-    );
-  };
-  const days = select(AGES.map((one) => [one, `${one} days`]), AGES[1], (value) => void look(value).catch(() => {}));
-  return folded("Prune old history", () => {
-    void look(days.value).catch((error) => put(told, problemBox(error)));
-    return [field("Older than", days), told];
-  });
 }
 
 /** Ask for a stream, replay it, and say whether it is what its history gives. @param {View} view */

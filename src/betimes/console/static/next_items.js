@@ -5,6 +5,12 @@ import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js"
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
 
+const REASONS = { name: "Reasons", cell: (/** @type {any} */ item) => reasonChips(item.reasons) };
+const WOULD_PASS = {
+  name: "Would pass",
+  cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at) : null,
+};
+
 /** @typedef {{name: import("./dom.js").Child, caption: string, items: any[]}} Group */
 
 /** Return items by the reason they wait for, the group with the soonest first; late ones before all. @param {any[]} items @returns {Group[]} */
@@ -48,8 +54,9 @@ export function itemTable(group) {
         ],
       },
       { name: "What", cell: (item) => [item.what, item.key ? h("span", { class: "id soft" }, ` ${item.key}`) : null] },
-      { name: "Reasons", cell: (item) => reasonChips(item.reasons) },
-      { name: "Would pass", cell: (item) => item.would_pass_at ? when(item.would_pass_at) : null },
+      // A column that would be empty in every row only takes room.
+      ...(group.items.some((item) => item.reasons.length) ? [REASONS] : []),
+      ...(group.items.some((item) => item.would_pass_at) ? [WOULD_PASS] : []),
       {
         name: "Why",
         cell: (item) =>
