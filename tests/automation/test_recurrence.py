@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from itertools import count, islice
@@ -17,7 +18,7 @@ from betimes.core.occurrences import Excluding, Occurrences
 from betimes.core.zones import zone
 from betimes.schedules.checks import schedule_problems
 from betimes.schedules.model import ScheduleDefinition
-from betimes.schedules.recurrence import Every, Exclude, Partition, Recurrence
+from betimes.schedules.recurrence import EXCLUDED_DATES_MAX, Every, Exclude, Partition, Recurrence
 from betimes.schedules.service import schedule_request
 from docs.build_dst import changes, middle
 from tests.automation.cron_oracle import occurrences
@@ -229,3 +230,19 @@ def test_a_definition_with_everything_is_read_back() -> None:
     assert msgspec.json.decode(encode(definition), type=ScheduleDefinition) == definition
     every = schedule_request({"every": {"seconds": 60, "anchor": "2026-01-05T09:00:00Z"}, "target": TARGET})
     assert every.definition().every == Every(60, NINE)
+
+
+def test_what_is_kept_of_recurrences_that_exclude_many_days_does_not_grow_with_each() -> None:
+    def exclude_days_from(first: int) -> None:
+        days = tuple(date.fromordinal(day) for day in range(first, first + EXCLUDED_DATES_MAX))
+        Recurrence(cron="0 9 * * *", exclude=Exclude(dates=days)).occurrences()
+
+    exclude_days_from(700_000)
+    tracemalloc.start()
+    try:
+        for number in range(1, 101):
+            exclude_days_from(700_000 + number)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

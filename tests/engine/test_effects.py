@@ -9,8 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from betimes.core.deciders import Call, Decision, EffectCall, Settled, Wake
+from betimes.core.errors import Fenced
 from betimes.core.instants import SECOND
-from betimes.core.streams import StreamId
+from betimes.core.streams import EffectId, StreamId
 from betimes.engine.effects import GiveUp, RetryAfter, retry_pause
 from betimes.engine.jobs import NEWS_PLACE
 from betimes.engine.settings import EngineSettings
@@ -207,6 +208,27 @@ async def test_whoever_was_suspended_past_its_lease_changes_nothing(backend: Bac
         resume.set()
         assert (await suspended).effects == {"fenced": 1}
         assert await greetings(w) == []
+
+
+async def test_a_lease_that_could_not_be_renewed_is_renewed_again_and_its_loss_ends_the_work(
+    backend: Backend, tmp_path: Path
+) -> None:
+    gates = ringing(Call("handler:ring", lease_s=1, report_to=GATE))
+    raised = [RuntimeError("a mistake of the store"), Fenced("somebody else has it")]
+
+    async def renew(effect: EffectId, fence: int) -> None:
+        raise raised.pop(0)
+
+    async def endless(call: EffectCall) -> None:
+        await asyncio.Event().wait()
+
+    async with world(backend, tmp_path, deciders=gates, executors={"handler:ring": endless}) as w:
+        w.engine.store.renew_lease = renew  # type: ignore[method-assign]
+        await w.knock("ann")
+        async with asyncio.timeout(HANGS_S):
+            assert (await w.engine.tick()).effects == {"fenced": 1}
+        assert [report.what for report in w.reports] == ["renew_failed"]
+        assert raised == []
 
 
 async def test_calls_nobody_takes_are_reported_as_orphaned(backend: Backend, tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
 from betimes.app.server import Serving, answer_requests, listening
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.connections import JoinedWrites
 from betimes.http.limits import ConnectionLimits
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
@@ -195,3 +197,24 @@ async def test_a_client_that_reads_nothing_of_its_answer_is_closed() -> None:
                 await asyncio.sleep(0)
         except ConnectionError:
             return
+
+
+def test_what_was_held_back_for_a_connection_that_ended_is_dropped() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    faults: list[str] = []
+
+    async def abort_before_it_is_written() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, told: faults.append(str(told)))
+        listener = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        transport, _ = await loop.create_connection(asyncio.Protocol, *listener.sockets[0].getsockname())
+        listener.close()
+        joined = JoinedWrites(transport, loop)
+        joined.write(b"head")
+        joined.abort()
+        await asyncio.sleep(0)
+        joined.write(CHUNK)  # too long to be held back
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(abort_before_it_is_written())
+    assert faults == []

@@ -119,7 +119,7 @@ class LeaseRenewal:
             except Fenced as lost:
                 self.lost.set_result(lost)
                 return
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 — whatever it was, without its lease the call is made twice
                 self._report(Report("renew_failed", self._call.id.handle, error))
             await asyncio.sleep(self._call.lease_s / 3)
 

@@ -64,10 +64,11 @@ class JoinedWrites(asyncio.Transport):
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write what is held back, unless the connection has ended meanwhile: `uvloop` raises for what comes then."""
         if self._parts:
             data, self._parts = b"".join(self._parts), []
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()

@@ -20,6 +20,8 @@ from betimes.core.occurrences import Excluding, Interval, Occurrences, Several
 CRONS_MAX = 16
 EVERY_S_MAX = 366 * 86_400
 EXCLUDED_DATES_MAX = 1_000
+KEPT_DATES_MAX = 31
+"""A recurrence that excludes more dates is not remembered: a thousand take 70 kB, and a preview may name any."""
 CronText = Annotated[str, msgspec.Meta(max_length=1_000)]
 CronList = Annotated[tuple[CronText, ...], msgspec.Meta(min_length=1, max_length=CRONS_MAX)]
 CronField: TypeAlias = CronText | CronList
@@ -77,7 +79,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     def occurrences(self) -> Occurrences:
         """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
-        return _occurrences_of(self)
+        is_small = not self.exclude or len(self.exclude.dates) <= KEPT_DATES_MAX
+        return _occurrences_of(self) if is_small else self._occurrences()
 
     def _occurrences(self) -> Occurrences:
         found = self._base_occurrences()
