@@ -117,6 +117,7 @@ def run(command: list[str], folder: Path) -> None:
         command, cwd=folder, env=environment(**VARIABLES), capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     assert ended.returncode == 0, ended.stderr
+    assert "call_failed" not in ended.stderr + ended.stdout, "a handler of the snippet failed, which only the log says"
 
 
 def start_and_stop(command: list[str], folder: Path) -> None:

@@ -79,6 +79,6 @@ def _announcer(json: bool) -> Announce:
         else:
             notes = [note for note, holds in (("no keys", told["dev"]), ("virtual clock", told["virtual"])) if holds]
             noted = f" ({', '.join(notes)})" if notes else ""
-            announce(f"betimes listens on {told['url']}, database {told['db']}{noted}")
+            announce(f"betimes listens on {told['url']}, database {told['db']}{noted}; look at /console and /docs")
 
     return tell

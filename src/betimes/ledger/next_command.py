@@ -56,7 +56,7 @@ def next_(
 
 def _spell_counts(view: UpcomingView, hours: float) -> str:
     """Return in a sentence how much comes, of which kinds."""
-    counts = ", ".join(f"{_accuracy(row)}{sum(row.counts):,} of {row.kind}" for row in view.rows)
+    counts = ", ".join(f"{_accuracy(row)}{sum(row.counts):,} {row.kind}" for row in view.rows)
     late = f" {view.late.count:,} are late." if view.late.count else ""
     return f"In the next {hours:g} hours: {counts or 'nothing'}.{late}"
 

@@ -142,7 +142,8 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         known = sorted(self.registry)
         more = f" and {len(known) - TYPES_LISTED_MAX} more" if len(known) > TYPES_LISTED_MAX else ""
         listed = ", ".join(known[:TYPES_LISTED_MAX]) or "none"
-        return f"{trigger_type!r} is not in the registry; register it first, or use one of: {listed}{more}"
+        how = "register it first, with @bt.run or as runs.registry in the policy"
+        return f"{trigger_type!r} is not in the registry; {how}, or use one of: {listed}{more}"
 
 
 class RunLimits(msgspec.Struct, frozen=True, gc=False):

@@ -86,6 +86,9 @@ function change(told, one, theirs) {
       "p",
       { class: "change-if" },
       one.kind === "time" ? ["if it were judged at ", when(one.at, { theirs, seconds: true })] : `if ${one.if}`,
+      one.kind === "time" || one.kind === "rule" || one.from == null
+        ? null
+        : h("span", { class: "soft" }, " instead of ", h("code", null, settingText(one.from))),
     ),
     h(
       "p",
@@ -93,9 +96,6 @@ function change(told, one, theirs) {
       h("span", { class: "hidden" }, "then "),
       h("span", { class: "soft", "aria-hidden": "true" }, "→ "),
       promised(one.then, theirs),
-      one.kind === "time" || one.kind === "rule" || one.from == null
-        ? null
-        : h("span", { class: "soft" }, " instead of ", h("code", null, settingText(one.from))),
       next(told, one),
     ),
   );
