@@ -56,26 +56,33 @@ def test_a_status_is_not_watched_faster_than_a_person_sees(folder: Path) -> None
 @pytest.mark.parametrize("name", ["first", "inbox:ana:2"])
 def test_why_takes_an_event_or_a_segment_and_names_every_rule(folder: Path, name: str) -> None:
     said = betimes("why", name, folder=folder)
-    assert said.out.startswith("first of ana: LATER. Quiet until 07:00 in Europe/Berlin. It is looked at again at")
-    assert "→ quiet_hours: quiet until 07:00 in Europe/Berlin" in said.out
-    assert "· digest: not looked at" in said.out
-    assert "It would have been otherwise if" in said.out
+    assert said.out.startswith(
+        "ana was not told “first” (MESSAGE) yet, on Tuesday 17 November 2026 at 02:10 (Europe/Berlin time)"
+    )
+    assert "Quiet hours last until 07:00 in Europe/Berlin. [LATER, QUIET_HOURS, inbox:ana:2]" in said.out
+    assert "It is looked at again at 07:0" in said.out
+    assert "→ Quiet hours last until 07:00 in Europe/Berlin. [quiet_hours]" in said.out
+    assert "· Not looked at any more. [cooldown, channel_cap, digest, score]" in said.out
+    assert "The answer would have been another if" in said.out
 
 
 def test_why_takes_a_person_and_explains_the_last_answer_that_was_not_yes(folder: Path) -> None:
     said = betimes("why", "ana", folder=folder)
-    first, second = [line for line in said.out.splitlines() if "notifications:" in line]
-    assert "NEVER" in first
-    assert "LATER" in second
-    assert "again of ana: NEVER." in said.out
+    first, *_, last = said.out.splitlines()
+    assert first.startswith("ana was not told “again” (MESSAGE), on Tuesday 17 November 2026 at 02:10")
+    assert "It says the same as an earlier one, exactly (segment 2). [NEVER, DEDUP_EXACT, inbox:ana:3]" in first
+    assert "Other decisions about ana, newest first:" in said.out
+    assert last.startswith("  2026-11-17 02:10  ana was not told “first” (MESSAGE) yet. Quiet hours last until 07:00")
     told = betimes("why", "ana", "--json", folder=folder).json
     assert told["found_as"] == "person"
     assert told["explanation"]["segment_id"] == "inbox:ana:3"
 
 
 def test_why_takes_an_account_or_the_key_of_a_trigger(folder: Path) -> None:
-    assert "ALLOW. acct-7 may run; no limit binds." in betimes("why", "acct-7", folder=folder).out
-    assert betimes("why", "sig-1", folder=folder).out.startswith("sig-1 of acct-7: ALLOW.")
+    for name in ("acct-7", "sig-1"):
+        said = betimes("why", name, folder=folder).out
+        assert said.startswith("acct-7 was allowed to run for “sig-1” (SIGNAL_ARRIVED), on Tuesday 17 November 2026")
+        assert "It is within all limits. [ALLOW, WITHIN_LIMITS, account:acct-7:1]" in said
 
 
 def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) -> None:
@@ -87,11 +94,14 @@ def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) ->
         bt.intents.put("call", {**once, "action_type": "notify", "action_context": "call your mother"})
         bt.sensors.message("crm", {"message_id": "m1"})
         bt.advance(to="2026-11-17T03:00:00Z")
-    for name, word in (("brief", "fired"), ("crm", "triggered"), ("call", "success")):
+    for name, words in (
+        ("brief", "The schedule brief fired, on Tuesday 17 November 2026 at 02:00 UTC"),
+        ("crm", "The sensor crm asked for runs, on Tuesday 17 November 2026 at 01:10 UTC"),
+        ("call", "The intent call fired, on Tuesday 17 November 2026 at 02:00 UTC"),
+    ):
         said = betimes("why", name, folder=tmp_path)
         assert said.code == 0, said.err
-        assert f"The last decisions about {name}, newest first:" in said.out
-        assert f": {word}. " in said.out
+        assert said.out.startswith(words)
     assert betimes("why", "brief", "--json", folder=tmp_path).json["found_as"] == "schedule"
     unknown = betimes("day", "nobody", folder=tmp_path)
     assert (unknown.code, "--account" in unknown.err) == (STATUS["NOT_FOUND"][1], True)
@@ -125,3 +135,22 @@ def test_next_lists_what_waits_soonest_first(folder: Path) -> None:
     assert "QUIET_HOURS" in rows[0]
     only = betimes("next", "--reason", "QUIET_HOURS", "--json", folder=folder).json
     assert [item["key"] for item in only["items"]] == ["first"]
+
+
+def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -> None:
+    clock = VirtualClock("2020-03-27T09:00:00Z")
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
+        bt.notifications.set_preferences("ana", QUIET)
+        bt.runs.trigger({"account_id": "ana", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "one"})
+        bt.advance(to="2020-03-27T09:40:00Z")
+        bt.notifications.send({**NOTE, "event_id": "told"})
+        bt.advance(to="2020-03-27T09:41:00Z")
+        bt.notifications.send({**NOTE, "event_id": "same"})
+    told = betimes("why", "ana", "--json", folder=tmp_path).json
+    assert [event["segment_id"] for event in told["recent"]] == ["inbox:ana:4", "inbox:ana:2", "account:ana:1"]
+    assert (told["found_as"], told["explanation"]["verdict"]["outcome"]) == ("person", "NEVER")
+    assert (told["timezone"], told["explanation"]["rules"][3]["outcome"]) == ("Europe/Berlin", "bound")
+    said = betimes("why", "ana", folder=tmp_path).out
+    assert said.startswith("ana was not told “same” (MESSAGE), on Friday 27 March 2020 at 10:41 (Europe/Berlin time).")
+    assert "it would pass at 10:40 on Saturday 28 March 2020 at the earliest" in said
+    assert "  2020-03-27 10:00  ana was allowed to run for “one” (SIGNAL_ARRIVED)." in said

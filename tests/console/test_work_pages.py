@@ -120,7 +120,7 @@ async def test_a_run_shows_its_verdict_its_life_and_its_cause(visiting: Visiting
     async with workshop(hours=2) as shop, visiting(shop.address) as visit:
         page = await visit.open("/console/runs?status=succeeded&account_id=acct-7")
         await page.get_by_role("table", name="Runs, newest first").get_by_role("link", name="run_").first.click()
-        await expect(page.get_by_text("acct-7 may run; no limit binds.")).to_be_visible()
+        await expect(page.get_by_text("It is within all limits.")).to_be_visible()
         await expect(page.get_by_role("list").filter(has_text="allowed")).to_contain_text("succeeded")
         await page.get_by_role("link", name="pulse", exact=True).click()
         await page.wait_for_url("**/console/schedules/pulse")

@@ -61,7 +61,7 @@ async def test_a_deferred_trigger_is_told_when_it_would_run_and_which_cooldown_w
         [time] = of_kind(view, "time")
         assert (time["at"], time["then"]["outcome"]) == ("2026-01-05T09:05:00Z", "ALLOW")
         [rule] = of_kind(view, "rule")
-        assert (rule["if"], rule["then"]["outcome"]) == ("the rule cooldown did not bind", "ALLOW")
+        assert (rule["if"], rule["then"]["outcome"]) == ("the rule cooldown were switched off", "ALLOW")
         [setting] = of_kind(view, "setting")
         assert setting["path"] == "runs.registry.SIGNAL_ARRIVED.cooldown_seconds"
         assert (setting["from"], setting["to"], setting["then"]["outcome"]) == (300, 120, "ALLOW")

@@ -61,7 +61,7 @@ async def test_a_verdict_is_explained_rule_by_rule(backend: Backend, tmp_path: P
         why = await explain(w.store, w.engine.kinds, GATE, 2)
         assert why.summary == (
             "LATER because of COOLDOWN, until 2026-01-05T09:01:00Z, at 2026-01-05T09:00:20Z. "
-            "20 s of a cooldown of 60 s have passed."
+            "20 seconds of a cooldown of 1 minute have passed."
         )
         assert [(step.rule, step.matched) for step in why.steps] == [("shut", False), ("cooldown", True)]
         assert why.policy

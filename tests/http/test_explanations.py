@@ -36,7 +36,7 @@ async def test_an_explanation_has_every_rule_of_the_table_in_order_with_what_bec
             (6, "saturation", "not_reached"),
         ]
         bound, unseen = why["rules"][2], why["rules"][3]
-        assert bound["sentence"] == "120 s of the cooldown of 300 s have passed"
+        assert bound["sentence"] == "the last run was 2 minutes ago; the account rests for 5 minutes after each"
         assert bound["values"] == {"elapsed_s": 120, "limit_s": 300}
         assert "runs.registry.{trigger_type}.cooldown_seconds" in bound["reads"]
         assert (unseen["sentence"], unseen["values"]) == ("an earlier rule had decided", {})
@@ -62,7 +62,7 @@ async def test_the_rules_there_are_are_listed_with_their_mode_for_whoever_may_re
         rules = {rule["rule"]: rule for rule in tables["notifications"]["rules"]}
         assert [rule["number"] for rule in rules.values()] == [*range(1, len(rules) + 1)]
         assert (rules["digest"]["mode"], rules["score"]["mode"]) == ("shadow", "enforce")
-        assert rules["fatigue_1h"]["says"] == "{count} of {cap} were delivered in an hour"
+        assert rules["fatigue_1h"]["says"] == "the person was told {count} of at most {cap} within the hour"
         assert rules["fatigue_1h"]["sees"] == ["count", "cap"]
         assert "notifications.fatigue.hour.cap" in rules["fatigue_1h"]["reads"]
     async with site(dev=False) as s:

@@ -56,7 +56,7 @@ async def test_a_notification_that_waits_is_answered_as_in_the_contract() -> Non
         told = await s.client("POST", "/v1/notifications?trace=false", NOTE)
         assert (told.status, list(told.json)) == (200, VERDICT)
         assert (told.json["outcome"], told.json["reasons"], told.json["trace"]) == ("LATER", ["QUIET_HOURS"], None)
-        assert told.json["explanation"].startswith("Quiet until 11:00")
+        assert told.json["explanation"].startswith("Quiet hours last until 11:00")
         traced = await sent(s, "evt-52")
         assert list(traced["trace"][0]) == ["rule", "matched", "reason", "mode", "values"]
 

@@ -72,7 +72,7 @@ async def test_the_answer_has_the_fields_of_the_contract(backend: Backend, tmp_p
             "trace",
         ]
         assert (body["outcome"], body["reasons"]) == ("LATER", ["QUIET_HOURS"])
-        assert body["explanation"] == "Quiet until 07:00 in Europe/Berlin."
+        assert body["explanation"] == "Quiet hours last until 07:00 in Europe/Berlin."
         assert body["defer_until"] == body["would_pass_at"]
         assert "2026-01-06T06:00:00Z" <= body["defer_until"] < "2026-01-06T06:05:00Z"
         assert (body["segment_id"], body["trace"]) == ("inbox:u-3:2", None)

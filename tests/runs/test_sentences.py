@@ -16,36 +16,39 @@ def said(scenario: Scenario[Any]) -> str:
 
 
 def test_what_may_run() -> None:
-    assert said(account().when(signal(), key="k1")) == "acct may run; no limit binds."
+    assert said(account().when(signal(), key="k1")) == "It is within all limits."
 
 
 def test_a_cooldown_names_its_start_and_its_end_to_the_microsecond() -> None:
     scenario = account().at(NINE + 1).when(signal(), key="k1").at(NINE + 2 * MINUTE).when(signal(), key="k2")
     ends = "09:05:00.000001Z"
-    start = f"acct ran at 09:00:00.000001Z; the cooldown of 300 s ends at {ends}."
+    start = f"acct ran at 09:00:00.000001Z; its rest of 5 minutes ends at {ends}."
     assert said(scenario) == f"{start} It is judged again at {ends}."
 
 
 def test_another_day_is_named() -> None:
     late = NINE + 15 * 60 * MINUTE - MINUTE
     scenario = account().at(late).when(signal(), key="k1").at(late + 61 * SECOND).when(signal(), key="k2")
-    assert said(scenario).startswith("acct ran at 2026-01-05T23:59:00Z; the cooldown of 300 s ends at 00:04:00Z.")
+    assert said(scenario).startswith("acct ran at 2026-01-05T23:59:00Z; its rest of 5 minutes ends at 00:04:00Z.")
 
 
 def test_what_is_dropped() -> None:
     scenario = account().when(signal(), key="k1").at(NINE + 1_500_000).when(signal(), key="k2")
-    assert said(scenario) == "acct ran for this trigger type 1.5 s ago; its debounce is 60 s. This one is dropped."
+    assert said(scenario) == (
+        "acct ran for this type of trigger 1.5 seconds ago; there must be at least 1 minute between two. "
+        "This one is dropped."
+    )
 
 
 def test_what_shares_the_run_of_one_that_waits() -> None:
     registry = {"EDIT": entry(debounce_seconds=60, debounce_mode="trailing", cooldown_seconds=300), "OTHER": entry()}
     scenario = account(registry=registry).when(RequestRun("EDIT"), key="k1").at(NINE + SECOND)
     assert said(scenario.when(RequestRun("EDIT"), key="k2")) == (
-        "More may follow: triggers of this type are waited out for 60 s. It is judged again at 09:01:01Z."
+        "More may follow: triggers of this type are waited out for 1 minute. It is judged again at 09:01:01Z."
     )
     scenario.when(RequestRun("OTHER"), key="o").wakes().when(RequestRun("EDIT"), key="k3")
     assert said(scenario) == (
-        "acct has a trigger of this type that waits for COOLDOWN; this one shares its run. "
+        "acct has a trigger of this type that waits (the account ran too recently); this one shares its run. "
         "It is judged again at 09:05:01Z."
     )
 
@@ -54,7 +57,7 @@ def test_a_retry_that_is_used_up_names_what_it_would_wait_for() -> None:
     scenario = account().when(signal(), key="s").at(NINE + MINUTE)
     scenario.when(RequestRun("POSTURE_CHANGE"), key="a").when(RequestRun("LIFECYCLE_STATE_CHANGE"), key="b")
     assert said(scenario.wakes().wakes()) == (
-        "acct does not run: it would have to wait for COOLDOWN and has no retry left."
+        "It would have to wait again (the account ran too recently), and has no retry left."
     )
 
 
@@ -64,4 +67,4 @@ def test_no_slot_within_a_day_though_another_limit_binds_first() -> None:
         scenario.when(signal(), key=f"k{place}")
         share_quota(scenario)
     scenario.then_verdict("NEVER", "TENANT_HOURLY_CAP")
-    assert said(scenario) == "acct does not run: TENANT_HOURLY_CAP. No slot is free within a day."
+    assert said(scenario) == "The tenant has had its runs of this type for the hour. No slot is free within a day."

@@ -107,7 +107,7 @@ async def test_a_trigger_that_waits_is_cancelled_once(backend: Backend, tmp_path
         told = await w.runs.cancel_trigger("k2", request_key="c1")
         assert told.retry
         assert (told.status, told.retry.result, told.retry.reason) == ("skipped", "SKIP", "CANCELLED")
-        assert told.retry.explanation == "acct does not run: it was cancelled while it waited."
+        assert told.retry.explanation == "It was cancelled while it waited."
         assert (await w.runs.cancel_trigger("k2", request_key="c1")).status == "skipped"
         for key in ("k1", "k2"):
             with pytest.raises(Refused) as caught:

@@ -35,6 +35,8 @@ _CALENDAR_FIRST = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z: nothing before it has a name."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhd])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SPOKEN_UNITS = (("day", 86_400, "hour", 3_600), ("hour", 3_600, "minute", 60), ("minute", 60, "second", 1))
+"""From which length on a duration is told in which two units."""
 
 
 def seconds(count: float) -> int:
@@ -59,6 +61,19 @@ def parse_seconds(text: str) -> int:
     if not found:
         raise Invalid(f"{text[:40]!r} is not a duration such as 30s, 5m, 1h or 1d")
     return int(found[1]) * _UNIT_S[found[2]]
+
+
+def spell_duration(count_s: float) -> str:
+    """Return a duration as people say it, in its two largest units: `40 minutes`, `1 hour 5 minutes`, `1.5 seconds`."""
+    for large, large_s, small, small_s in _SPOKEN_UNITS:
+        if count_s >= large_s:
+            many, rest = int(count_s // large_s), int(count_s % large_s // small_s)
+            return _spell_count(many, large) + (f" {_spell_count(rest, small)}" if rest else "")
+    return _spell_count(count_s, "second")
+
+
+def _spell_count(count: float, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def checked_instant(at: Instant) -> Instant:

@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from betimes.core.canonical import encode
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, spell_duration
 
 Answer: TypeAlias = Literal["NOW", "LATER", "NEVER"]
 TRACE_BYTES_MAX = 2048
@@ -247,11 +247,16 @@ def _outcome(step: ExplainedStep) -> RuleOutcome:
 
 
 class _Blanks(dict[str, Any]):
-    """Values for a sentence; one that was cut from the trace reads as `?`, one that there is not as `–`."""
+    """Values for a sentence; one that was cut from the trace reads as `?`, one that there is not as `–`.
+
+    A number of seconds, by a name that ends in `_s`, reads as people say it.
+    """
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
-        return "–" if value is None else value
+        if value is None:
+            return "–"
+        return spell_duration(value) if key.endswith("_s") and isinstance(value, int | float) else value
 
     # An old trace may lack a value that a sentence has come to name; it must still be explained.
     def __missing__(self, key: str) -> str:

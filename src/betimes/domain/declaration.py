@@ -87,6 +87,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Every outcome that `outcome_of` returns."""
     outcome_reasons: tuple[str, ...] = ()
     """Reasons of these outcomes that are in no decider's table."""
+    phrases: Mapping[str, str] = {}
+    """By outcome: what it came to, as a clause about `{who}`, the id of the stream, and `{what}` was judged."""
     words: Mapping[str, str] = {}
     """Outcomes and statuses that are spelled as codes, in words."""
     statuses: Mapping[str, tuple[str, ...]] = {}

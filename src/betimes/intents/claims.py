@@ -74,13 +74,13 @@ def _check_reservation(case: ClaimCase) -> Finding:
 CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     "intents.claim",
     (
-        Rule("disabled", _check_enabled, ("enabled",), "enabled: {enabled}", "it is enabled"),
+        Rule("disabled", _check_enabled, ("enabled",), "it is disabled", "it is enabled"),
         Rule(
             "claimed",
             _check_unclaimed,
             ("worker", "expires_at"),
-            "claimed by {worker} until {expires_at}",
-            "nobody has claimed it",
+            "{worker} has it until {expires_at}",
+            "nobody has it",
         ),
         Rule(
             "not_due", _check_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"
@@ -89,8 +89,8 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
             "cooling",
             _check_cooldown,
             ("among_many", "ends_at"),
-            "the cooldown ends at {ends_at}",
-            "no cooldown stands in the way (last until {ends_at})",
+            "it fired too recently; it rests until {ends_at}",
+            "it does not rest now (the last rest ended: {ends_at})",
         ),
         Rule(
             "reserved",

@@ -8,12 +8,15 @@ from betimes.core.deciders import Event
 from betimes.core.instants import render
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
+from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
 from betimes.intents.fold import COOLING, TYPES
 from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireStatus, IntentFired
 from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
+from betimes.intents.reasons import REASONS
 from betimes.intents.tables import TABLES
 from betimes.intents.variations import VARIATIONS
 
@@ -34,6 +37,11 @@ def outcome_of(event: Event) -> EventOutcome | None:
             return EventOutcome(COOLED, ("COOLDOWN_ACTIVE",), next_check_at)
         case _:
             return None
+
+
+def describe_verdict(segment: Segment, verdict: Verdict) -> str:
+    """Return why an intent could be claimed, or not, in a sentence."""
+    return f"{REASONS[verdict.reasons[-1]].capitalize()}."
 
 
 def describe_event(event: Event) -> str:
@@ -57,6 +65,15 @@ DOMAIN = Domain(
     policy=IntentsPolicy,
     outcome_of=outcome_of,
     outcomes=(*get_args(FireStatus), COOLED),
+    describe_verdict=describe_verdict,
+    phrases={
+        "NOW": "a worker took the intent {who}",
+        "success": "the intent {who} fired",
+        "failed": "the intent {who} failed",
+        "gate_blocked": "the intent {who} did not fire: its gate was closed",
+        "condition_not_met": "the intent {who} did not fire: its condition was not met",
+        COOLED: "the intent {who} did not fire: it fired too recently",
+    },
     words=WORDS,
     statuses={"intent": tuple(f"{status}.{name}" for status in ("enabled", "disabled", COOLING) for name in TYPES)},
     describe_event=describe_event,

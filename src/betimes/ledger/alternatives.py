@@ -209,10 +209,10 @@ async def _search_rules(
 
 
 def _change_of_rules(search: AlternativeSearch, rules: list[str], again: Redecided) -> AlternativeChange:
-    said = " and ".join(f"the rule {rule}" for rule in rules)
+    said = f"the rule {rules[0]} were" if len(rules) == 1 else f"the rules {' and '.join(rules)} were"
     return AlternativeChange(
         kind="rule",
-        says=f"{said} did not bind",
+        says=f"{said} switched off",
         path="+".join(rules),
         before="enforce",
         after="off",

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from betimes.catalogue import SECTIONS
+from betimes.core.instants import spell_duration
 from betimes.core.setting_paths import SHARE_STEP, SettingRange, expand_path, find_setting, range_of
 from betimes.engine.redecision import Redecided
 from betimes.ledger.alternative_search import AlternativeChange, AlternativeSearch, bound_rule
@@ -41,12 +42,18 @@ def _change_of_setting(
 ) -> AlternativeChange:
     return AlternativeChange(
         kind="setting",
-        says=f"{path} were {after}",
+        says=f"the setting {path} were {_spell_value(path, after)} instead of {_spell_value(path, before)}",
         path=path,
         before=before,
         after=after,
         then=search.tell(again),
     )
+
+
+def _spell_value(path: str, value: Any) -> str:
+    """Return a value, and a number of seconds also as people say it."""
+    is_duration = path.endswith(("_s", "_seconds")) and isinstance(value, int)
+    return f"{value} ({spell_duration(value)})" if is_duration else str(value)
 
 
 async def _search_setting(search: AlternativeSearch, path: str) -> tuple[Any, Any, Redecided] | None:

@@ -83,6 +83,11 @@ DOMAIN = Domain(
     area="notifications",
     deciders=DECIDERS,
     policy=NotificationsPolicy,
+    phrases={
+        "NOW": "{who} was told {what}",
+        "LATER": "{who} was not told {what} yet",
+        "NEVER": "{who} was not told {what}",
+    },
     describe_verdict=describe_verdict,
     judged={"inbox": judged_items},
     shadow_rules=shadow_rules,

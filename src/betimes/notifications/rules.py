@@ -82,7 +82,7 @@ def ban(context: RuleContext) -> Finding:
     "P1",
     "NOW CRITICAL_OVERRIDE",
     sees=("because", "priority"),
-    says="it is {because}",
+    says="it is {because}, which goes before every limit",
     passes="it is {because}, priority {priority}: neither is critical",
 )
 def critical(context: RuleContext) -> Finding:
@@ -98,8 +98,8 @@ def critical(context: RuleContext) -> Finding:
     "P2",
     "NEVER DEDUP_EXACT, DEDUP_NEAR",
     sees=("original", "match", "known"),
-    says="segment {original} said the same, {match}",
-    passes="none of the {known} remembered texts is like it",
+    says="it says the same as an earlier one, {match} (segment {original})",
+    passes="none of the {known} remembered ones says the same",
     reads=("dedup.window_s", "dedup.near", "dedup.distance_max", "mode", "shadow"),
 )
 def dedup(context: RuleContext) -> Finding:
@@ -118,7 +118,7 @@ def dedup(context: RuleContext) -> Finding:
     "NEVER USER_OPT_OUT",
     sees=("out_of", "event_type", "open_channels"),
     says="the person opted out of {out_of}",
-    passes="the person wants {event_type}; open: {open_channels}",
+    passes="the person takes {event_type}, on {open_channels}",
 )
 def opt_out(context: RuleContext) -> Finding:
     out = context.inbox.preferences.opt_out
@@ -167,8 +167,8 @@ def forced_delivery(context: RuleContext) -> Finding:
     "P4",
     "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local",
     sees=("count", "cap"),
-    says="{count} of {cap} were delivered in 24 hours",
-    passes="{count} of {cap} were delivered in 24 hours",
+    says="the person was told {count} of at most {cap} within 24 hours",
+    passes="the person was told {count} of at most {cap} within 24 hours",
     reads=("fatigue.day.cap", "fatigue.day.span_s", "fatigue.day_resumes", "jitter_s"),
 )
 def fatigue_24h(context: RuleContext) -> Finding:
@@ -187,8 +187,8 @@ def fatigue_24h(context: RuleContext) -> Finding:
     "P4",
     "LATER FATIGUE_CAP_1H, at the next full hour local",
     sees=("count", "cap"),
-    says="{count} of {cap} were delivered in an hour",
-    passes="{count} of {cap} were delivered in an hour",
+    says="the person was told {count} of at most {cap} within the hour",
+    passes="the person was told {count} of at most {cap} within the hour",
     reads=("fatigue.hour.cap", "fatigue.hour.span_s", "jitter_s"),
 )
 def fatigue_1h(context: RuleContext) -> Finding:
@@ -205,8 +205,8 @@ def fatigue_1h(context: RuleContext) -> Finding:
     "P4",
     "LATER FATIGUE_CAP_5M, in 15 minutes",
     sees=("count", "cap"),
-    says="{count} of {cap} were delivered in 5 minutes",
-    passes="{count} of {cap} were delivered in 5 minutes",
+    says="the person was told {count} of at most {cap} within 5 minutes",
+    passes="the person was told {count} of at most {cap} within 5 minutes",
     reads=("fatigue.burst.cap", "fatigue.burst.span_s", "fatigue.burst_pause_s", "jitter_s"),
 )
 def fatigue_5m(context: RuleContext) -> Finding:
@@ -223,8 +223,8 @@ def fatigue_5m(context: RuleContext) -> Finding:
     "P5",
     "LATER QUIET_HOURS, at their end",
     sees=("end", "zone"),
-    says="quiet until {end} in {zone}",
-    passes="it is not quiet in {zone}",
+    says="quiet hours last until {end} in {zone}",
+    passes="there are no quiet hours in {zone} now",
     reads=("jitter_s",),
 )
 def quiet_hours(context: RuleContext) -> Finding:
@@ -249,8 +249,8 @@ def cooldown_ends_at(context: RuleContext) -> Instant | None:
     "P5",
     "LATER COOLDOWN_ACTIVE, at its end",
     sees=("event_type", "ends_at"),
-    says="{event_type} rests until {ends_at}",
-    passes="{event_type} does not rest now (last until {ends_at})",
+    says="the last {event_type} was too recent; the next may come at {ends_at}",
+    passes="no {event_type} was too recent (the last pause ended: {ends_at})",
     reads=("event_types.{event_type}.cooldown_s", "jitter_s"),
 )
 def cooldown(context: RuleContext) -> Finding:
@@ -266,7 +266,7 @@ def cooldown(context: RuleContext) -> Finding:
     "P6",
     "LATER CHANNEL_CAP, when the first channel has room",
     sees=("channels",),
-    says="the caps of {channels} are reached",
+    says="{channels} carried as many as they may within 24 hours",
     passes="there is room on {channels}",
     reads=("channels.{channel}.cap_24h", "channels.{channel}.needs_address", "jitter_s"),
 )
@@ -283,8 +283,8 @@ def channel_cap(context: RuleContext) -> Finding:
     "P6",
     "LATER DIGEST_ELIGIBLE, in the next digest",
     sees=("event_type",),
-    says="{event_type} is gathered in a digest",
-    passes="{event_type} is not gathered in a digest",
+    says="{event_type} waits for the next digest",
+    passes="{event_type} does not wait for a digest",
     reads=("event_types.{event_type}.digest", "digest_windows", "jitter_s"),
 )
 def digest(context: RuleContext) -> Finding:
@@ -313,9 +313,9 @@ def _skip_score(because: str) -> Finding:
     "P7",
     "NEVER SCORE_BELOW_THRESHOLD, LATER SCORE_DEFER in 30 minutes",
     sees=("score", "never_below", "now_from", "because"),
-    says="it scores {score}; below {never_below} is never, from {now_from} on is now",
-    passes="it scores {score}; from {now_from} on is now",
-    absent="it is not scored: {because}",
+    says="its importance is {score}; below {never_below} it is not told, from {now_from} on at once",
+    passes="its importance is {score}; from {now_from} on it is told at once",
+    absent="its importance does not matter: {because}",
     reads=_SCORE_SETTINGS,
 )
 def score(context: RuleContext) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from betimes.core.verdicts import Verdict
+from betimes.notifications.reasons import REASONS
 from betimes.notifications.rules import RULES
 
 _PLAIN = {
@@ -23,4 +24,5 @@ def sentence(verdict: Verdict) -> str:
     if plain:
         return plain
     said = RULES.sentence_for(verdict, reason) if verdict.table == RULES.name else ""
-    return f"{said[0].upper()}{said[1:]}." if said else f"{reason}."
+    said = said or REASONS.get(reason, reason)
+    return f"{said[0].upper()}{said[1:]}."

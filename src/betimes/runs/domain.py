@@ -68,6 +68,11 @@ DOMAIN = Domain(
     deciders=DECIDERS,
     policy=RunsPolicy,
     answers={"NOW": "ALLOW", "LATER": "DEFER", "NEVER": "SKIP"},
+    phrases={
+        "ALLOW": "{who} was allowed to run for {what}",
+        "DEFER": "{who} has to wait before it runs for {what}",
+        "SKIP": "{who} did not run for {what}",
+    },
     describe_verdict=describe_verdict,
     judged={"account": judged_triggers},
     shadow_rules=shadow_rules,

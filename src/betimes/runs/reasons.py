@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 REASONS = {
-    "WITHIN_LIMITS": "no limit binds",
+    "WITHIN_LIMITS": "it is within all limits",
     "DEBOUNCED": "a run of this type was too recent, or more triggers of this type may follow",
     "BUDGET_EXHAUSTED": "the run budget is used up",
     "COOLDOWN": "the account ran too recently",

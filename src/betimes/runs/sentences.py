@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from betimes.core.instants import DAY, SECOND, Instant, render
+from betimes.core.instants import DAY, SECOND, Instant, render, spell_duration
 from betimes.core.verdicts import Step, Verdict
+from betimes.runs.reasons import REASONS
 
 _SKIPPED = {
-    "UNKNOWN_TRIGGER_TYPE": "this trigger type is not in the registry.",
-    "DUPLICATE_IDEMPOTENCY_KEY": "this idempotency key was used before; nothing was done again.",
-    "CANCELLED": "it was cancelled while it waited.",
-    "BUDGET_EXHAUSTED": "the run budget is used up.",
-    "MARGINAL_VALUE_LOW": "so many actions were taken already that another run is worth little.",
+    "UNKNOWN_TRIGGER_TYPE": "Nobody has registered this type of trigger.",
+    "DUPLICATE_IDEMPOTENCY_KEY": "The same was asked for before; nothing was done again.",
+    "CANCELLED": "It was cancelled while it waited.",
+    "BUDGET_EXHAUSTED": "The budget of runs is used up.",
+    "MARGINAL_VALUE_LOW": "So many actions were taken already that another run is worth little.",
 }
 
 
@@ -18,11 +19,12 @@ def sentence(account_id: str, verdict: Verdict, at: Instant) -> str:
     """Return why a trigger was answered so, in a line."""
     reason, until = verdict.reasons[0], verdict.until
     if verdict.answer == "NOW":
-        return f"{account_id} may run; no limit binds."
+        return "It is within all limits."
     if reason in _SKIPPED:
-        return f"{account_id} does not run: {_SKIPPED[reason]}"
+        return _SKIPPED[reason]
     if reason == "RETRY_EXHAUSTED":
-        return f"{account_id} does not run: it would have to wait for {verdict.reasons[-1]} and has no retry left."
+        why = _meaning(verdict.reasons[-1])
+        return f"It would have to wait again ({why}), and has no retry left."
     if verdict.answer == "LATER" and until is not None:
         return f"{_because(account_id, verdict, reason, at)} It is judged again at {_clock(until, at)}."
     if reason == "DEBOUNCED":
@@ -36,19 +38,25 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
         case "COOLDOWN", (int() | float() as elapsed_s, int() as limit_s):
             ran_at = at - round(elapsed_s * SECOND)
             ends = _clock(ran_at + limit_s * SECOND, at)
-            return f"{account_id} ran at {_clock(ran_at, at)}; the cooldown of {limit_s} s ends at {ends}."
-        case "DEBOUNCED", (_, limit_s) if verdict.answer == "LATER":
-            return f"More may follow: triggers of this type are waited out for {limit_s} s."
-        case "DEBOUNCED", (elapsed_s, limit_s):
-            return f"{account_id} ran for this trigger type {elapsed_s} s ago; its debounce is {limit_s} s."
+            return f"{account_id} ran at {_clock(ran_at, at)}; its rest of {spell_duration(limit_s)} ends at {ends}."
+        case "DEBOUNCED", (_, int() as limit_s) if verdict.answer == "LATER":
+            return f"More may follow: triggers of this type are waited out for {spell_duration(limit_s)}."
+        case "DEBOUNCED", (int() | float() as elapsed_s, int() as limit_s):
+            ago, least = spell_duration(elapsed_s), spell_duration(limit_s)
+            return f"{account_id} ran for this type of trigger {ago} ago; there must be at least {least} between two."
         case "ACCOUNT_HOURLY_CAP", (used, cap):
             return f"{account_id} has had {used} of {cap} runs of this type within the hour."
         case "TENANT_HOURLY_CAP", (used, promised, cap):
-            return f"The tenant has had {used} of {cap} runs of this type within the hour, and {promised} are promised."
+            had = f"All accounts together have had {used} of {cap} runs of this type within the hour"
+            return f"{had}; {promised} are promised."
         case _ if verdict.answer == "LATER":
-            return f"{account_id} has a trigger of this type that waits for {reason}; this one shares its run."
+            return f"{account_id} has a trigger of this type that waits ({_meaning(reason)}); this one shares its run."
         case _:
-            return f"{account_id} does not run: {reason}."
+            return f"{_meaning(reason).capitalize()}."
+
+
+def _meaning(reason: str) -> str:
+    return REASONS.get(reason, reason)
 
 
 def _values_of(verdict: Verdict, reason: str) -> tuple[object, ...]:

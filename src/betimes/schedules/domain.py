@@ -10,6 +10,7 @@ from betimes.schedules.backfills import BACKFILL
 from betimes.schedules.decide import SCHEDULE
 from betimes.schedules.model import ScheduleTicked, TicksSkipped
 from betimes.schedules.outlook import count_ticks, waiting_ticks
+from betimes.schedules.reasons import TICK_REASONS
 from betimes.schedules.tables import TABLES
 from betimes.schedules.variations import VARIATIONS
 
@@ -33,7 +34,8 @@ def describe_event(event: Event) -> str:
             return f"The tick of {render(scheduled_for)} {outcome} ({cause}){after}."
         case TicksSkipped(reason, first, last, count):
             span = render(first) if first == last else f"{render(first)} to {render(last)}"
-            return f"{count or 1} ticks were left out, {span}: {reason}."
+            left_out = "1 tick was" if count == 1 else f"{count or 'many'} ticks were"
+            return f"{left_out} left out, {span}: {TICK_REASONS.get(reason, reason)}."
         case _:
             return ""
 
@@ -44,6 +46,11 @@ DOMAIN = Domain(
     deciders=(SCHEDULE, BACKFILL),
     outcome_of=outcome_of,
     outcomes=("fired", "failed", "skipped"),
+    phrases={
+        "fired": "the schedule {who} fired",
+        "failed": "the schedule {who} could not start what it was to start",
+        "skipped": "the schedule {who} left something out",
+    },
     describe_event=describe_event,
     tables=TABLES,
     collections=("backfills",),

@@ -48,6 +48,7 @@ DOMAIN = Domain(
     policy=ScoresPolicy,
     outcome_of=outcome_of,
     outcomes=("decay", "game_over"),
+    phrases={"decay": "the score of {who} fell", "game_over": "the score of {who} reached the floor"},
     words={"game_over": "game over", "decay_game_over": "decayed to the floor"},
     outcome_reasons=get_args(Cause),
     describe_event=describe_event,

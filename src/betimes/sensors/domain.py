@@ -14,6 +14,8 @@ from betimes.sensors.policy import AutomationPolicy
 from betimes.sensors.tables import TABLES
 from betimes.sensors.variations import VARIATIONS
 
+WORDS = {"no_change": "no change", "skipped_stale_cursor": "skipped, the cursor had moved"}
+
 
 def outcome_of(event: Event) -> EventOutcome | None:
     """Return how an evaluation ended."""
@@ -25,7 +27,7 @@ def describe_event(event: Event) -> str:
     if not isinstance(event, SensorEvaluated):
         return ""
     problem = f": {event.error}" if event.error else ""
-    return f"The evaluation ({event.cause}) ended as {event.status}{problem}."
+    return f"The evaluation ({event.cause}) ended: {WORDS.get(event.status, event.status)}{problem}."
 
 
 DOMAIN = Domain(
@@ -35,7 +37,13 @@ DOMAIN = Domain(
     policy=AutomationPolicy,
     outcome_of=outcome_of,
     outcomes=get_args(EvaluationStatus),
-    words={"no_change": "no change", "skipped_stale_cursor": "skipped, the cursor had moved"},
+    phrases={
+        "triggered": "the sensor {who} asked for runs",
+        "no_change": "the sensor {who} saw no change",
+        "error": "the sensor {who} failed",
+        "skipped_stale_cursor": "the sensor {who} had moved on, so what it found was dropped",
+    },
+    words=WORDS,
     describe_event=describe_event,
     tables=TABLES,
     collections=("sensor_evaluations",),

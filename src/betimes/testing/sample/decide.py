@@ -85,8 +85,8 @@ RULES: RuleTable[Case] = RuleTable(
             "cooldown",
             _cooldown,
             ("elapsed_s", "limit_s"),
-            "{elapsed_s} s of a cooldown of {limit_s} s have passed",
-            "the last was admitted {elapsed_s} s ago; the cooldown is {limit_s} s",
+            "{elapsed_s} of a cooldown of {limit_s} have passed",
+            "the last was admitted {elapsed_s} ago; the cooldown is {limit_s}",
             "nobody was admitted before",
         ),
         Rule(

@@ -1,0 +1,160 @@
+"""The prose of `betimes why`: who, what, when in their own zone, why, and when it would pass; codes in brackets.
+
+The sentences of rules and verdicts are the domains' own. Instants in them are told in the person's hours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from betimes.catalogue import DOMAIN_OF
+from betimes.core.datetimes import moment
+from betimes.core.instants import parse, spell_duration
+from betimes.core.zones import zone
+from betimes.ledger.alternative_search import AlternativeChange, AlternativesView
+from betimes.ledger.judgements import JudgedView
+from betimes.ledger.known_names import words_in
+from betimes.ledger.service import ExplanationView
+from betimes.ledger.verdict_feed import VerdictEvent
+
+NAMED_MAX = 3
+"""Of the things that one decision was about."""
+AGO_S_MAX = 2 * 86_400
+"""Up to which age a decision is also told as so long ago."""
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT)?(\d\d:\d\d:\d\d(?:\.\d+)?Z)")
+
+
+class TimeTeller(msgspec.Struct, frozen=True):
+    """Tells instants in the hours of a person, seen from the day of a decision."""
+
+    timezone: str
+    at: datetime
+    """Of the decision: instants of the same day are told without their date."""
+
+    def clock(self, at: datetime) -> str:
+        """Return the time of day, with the day if it is another one than the decision's."""
+        local, day = self._local(at), self._local(self.at).date()
+        return f"{local:%H:%M}" if local.date() == day else f"{local:%H:%M} on {self.day(at)}"
+
+    def day(self, at: datetime) -> str:
+        """Return the day, with its year."""
+        local = self._local(at)
+        return f"{local:%A} {local.day} {local:%B %Y}"
+
+    def full(self) -> str:
+        """Return when it was decided, with the zone that all times are told in."""
+        place = "UTC" if self.timezone == "UTC" else f"({self.timezone} time)"
+        return f"on {self.day(self.at)} at {self.clock(self.at)} {place}"
+
+    def localize(self, sentence: str) -> str:
+        """Return a sentence with its instants as the person would say them."""
+        return _INSTANT.sub(lambda found: self.clock(self._read(found)), sentence)
+
+    def _read(self, found: re.Match[str]) -> datetime:
+        return moment(parse((found[1] or f"{self.at:%Y-%m-%dT}") + found[2]))
+
+    def _local(self, at: datetime) -> datetime:
+        return at.astimezone(zone(self.timezone))
+
+
+def write_answer(
+    view: ExplanationView, alternatives: AlternativesView | None, timezone: str, now: datetime
+) -> Iterator[str]:
+    """Yield the answer in a few sentences, then what was looked at and what would have changed it."""
+    teller = TimeTeller(timezone, view.at)
+    verdict = view.verdict
+    if verdict is None:
+        yield f"The last that happened to {view.id} was {teller.full()}, and judged nothing. [{view.segment_id}]"
+        return
+    age_s = round((now - view.at).total_seconds())
+    ago = f", {spell_duration(age_s)} ago" if 0 < age_s < AGO_S_MAX else ""
+    happened = _begin(spell_phrase(view.kind, view.id, verdict.outcome, view.judged))
+    codes = ", ".join((verdict.outcome, *verdict.reasons, view.segment_id))
+    yield f"{happened}, {teller.full()}{ago}. {teller.localize(verdict.explanation)} [{codes}]"
+    yield from _write_outlook(view, alternatives, teller)
+    yield from _write_rules(view, teller)
+    yield from _write_alternatives(view.kind, alternatives, teller)
+
+
+def write_event(event: VerdictEvent, judged: Sequence[JudgedView], timezone: str) -> str:
+    """Return one of many decisions on a line."""
+    teller = TimeTeller(timezone, event.at)
+    happened = spell_phrase(event.kind, event.id, event.outcome, judged)
+    when = f"{event.at.astimezone(zone(timezone)):%Y-%m-%d %H:%M}"
+    codes = ", ".join((event.outcome, *event.reasons, event.segment_id))
+    return f"  {when}  {_begin(happened)}. {teller.localize(event.explanation)} [{codes}]"
+
+
+def spell_phrase(kind: str, id: str, outcome: str, judged: Sequence[JudgedView]) -> str:
+    """Return what an outcome came to, in the words of its domain."""
+    things = [f"“{one.key}” ({one.what})" if one.what else f"“{one.key}”" for one in judged]
+    more = f" and {len(things) - NAMED_MAX} more" if len(things) > NAMED_MAX else ""
+    what = ", ".join(things[:NAMED_MAX]) + more if things else "something"
+    phrase = DOMAIN_OF[kind].phrases.get(outcome, f"the {kind} {{who}} came to {_meaning(kind, outcome)}")
+    return phrase.format(who=id, what=what)
+
+
+def _write_outlook(view: ExplanationView, alternatives: AlternativesView | None, teller: TimeTeller) -> Iterator[str]:
+    """Yield what became of it later, or else when it would pass."""
+    last = view.judgements[-1] if view.judgements else None
+    if last and last.segment_id != view.segment_id:
+        happened = spell_phrase(last.kind, last.id, last.outcome, view.judged)
+        yield f"It was judged again: at {teller.clock(last.at)} {happened}. {teller.localize(last.explanation)}"
+        return
+    verdict = view.verdict
+    if verdict is None:
+        return
+    passing = next((one.at for one in alternatives.changes if one.at), None) if alternatives else None
+    passes = verdict.would_pass_at or passing
+    if verdict.defer_until:
+        yield f"It is looked at again at {teller.clock(verdict.defer_until)}."
+    if passes and passes != verdict.defer_until:
+        yield f"As things stood, it would pass at {teller.clock(passes)} at the earliest."
+
+
+def _write_rules(view: ExplanationView, teller: TimeTeller) -> Iterator[str]:
+    """Yield every rule that was looked at on a line, the one that decided with an arrow, and the others on one."""
+    marks = {"bound": "→", "shadow": "~", "passed": " "}
+    seen = [rule for rule in view.rules if rule.outcome != "not_reached"]
+    if seen:
+        yield "What was looked at, in order (→ decided, ~ is only being tried out):"
+    for rule in seen:
+        yield f"  {marks[rule.outcome]} {_capitalize(teller.localize(rule.sentence))}. [{rule.rule}]"
+    if skipped := [rule.rule for rule in view.rules if rule.outcome == "not_reached"]:
+        yield f"  · Not looked at any more. [{', '.join(skipped)}]"
+
+
+def _write_alternatives(kind: str, view: AlternativesView | None, teller: TimeTeller) -> Iterator[str]:
+    """Yield the least change of each kind that would have given a better answer, or why none can be told."""
+    if view is None:
+        return
+    if not view.reproduced:
+        yield f"What would have changed it cannot be told: {view.why_not}."
+    elif view.changes:
+        yield "The answer would have been another if"
+        yield from (f"  {_spell_change(kind, change, teller)}" for change in view.changes)
+
+
+def _spell_change(kind: str, change: AlternativeChange, teller: TimeTeller) -> str:
+    meaning = _meaning(kind, (change.then.outcome, *change.then.reasons)[-1])
+    until = f", until {teller.clock(change.then.until)}" if change.then.until else ""
+    codes = ", ".join((change.then.outcome, *change.then.reasons))
+    return f"- {teller.localize(change.says)}: then {meaning}{until}. [{codes}]"
+
+
+def _meaning(kind: str, code: str) -> str:
+    """Return what a code of the domain means, in words."""
+    return words_in(DOMAIN_OF[kind]).get(code, code)
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _begin(phrase: str) -> str:
+    """Return a clause as the beginning of a sentence; an id that it begins with stays as it is."""
+    return _capitalize(phrase) if phrase.startswith("the ") else phrase
