@@ -9,6 +9,7 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.datetimes import Moment
+from betimes.core.names import Id
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
@@ -42,7 +43,7 @@ class TickFilters(Listed, frozen=True, forbid_unknown_fields=True):
 
 
 class AllTicksFilters(TickFilters, frozen=True, forbid_unknown_fields=True):
-    schedule_id: str | None = None
+    schedule_id: Id | None = None
     since: Moment | None = None
     until: Moment | None = None
 

@@ -13,6 +13,7 @@ import msgspec
 
 from betimes.core.datetimes import Moment
 from betimes.core.errors import Invalid, Refused
+from betimes.core.names import Id
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.http.batches import batch
@@ -55,7 +56,7 @@ class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
 
 
 class AllEvaluationsFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    sensor_id: str | None = None
+    sensor_id: Id | None = None
     status: EvaluationViewStatus | None = None
     since: Moment | None = None
     until: Moment | None = None

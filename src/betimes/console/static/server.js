@@ -33,12 +33,12 @@ export async function loadMeta() {
 
 /** Return a code in words, as the server says them. @param {string} code */
 export function wordOf(code) {
-  return meta?.words[code] ?? code;
+  return meaningOf(code) ?? code;
 }
 
 /** Return what a reason means, if the server says so. @param {string} reason @returns {string | null} */
 export function meaningOf(reason) {
-  return meta?.words[reason] ?? null;
+  return meta && Object.hasOwn(meta.words, reason) ? meta.words[reason] : null;
 }
 
 /** Return the domains that whoever looks may read. @returns {string[]} */
