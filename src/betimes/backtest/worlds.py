@@ -75,7 +75,7 @@ class World:
         )
         self._watch = Watch(self.tally, self.rehearsal.state)
         self._current: Job | None = None
-        self._own: RehearsedStep | None = None
+        self._own: WorldAnswer | None = None
         self._replaced = _policy_stream(candidate) if candidate else None
 
     def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
@@ -110,18 +110,20 @@ class World:
             bump(self.tally.refused, reason)
             return WorldAnswer(REFUSED, (reason,))
         self.reply = recorded.reply
-        return answer_of(self._step_of(job, recorded))
+        return self._answer_to(job, recorded)
 
-    def _step_of(self, job: Job, recorded: Recorded) -> RehearsedStep:
-        """Return the command's own step, or one that wrote nothing."""
-        return self._own or RehearsedStep(recorded.stream, job.submission.command, (), recorded, job.key, job)
+    def _answer_to(self, job: Job, recorded: Recorded) -> WorldAnswer | None:
+        """Return the answer of the command's own step, or of one that wrote nothing."""
+        return self._own or answer_of(
+            RehearsedStep(recorded.stream, job.submission.command, (), recorded, job.key, job)
+        )
 
     def _note_step(self, step: RehearsedStep) -> None:
-        if step.job is self._current and step.command.__class__ is not Wake:
-            self._own = step
         if step.stream.kind == "tenant":
             return
         answer = answer_of(step)
+        if step.job is self._current and step.command.__class__ is not Wake:
+            self._own = answer
         if self._among.reports(step.stream):
             self._watch.count_step(step, answer)
         self._among.note_step(self, step, answer)

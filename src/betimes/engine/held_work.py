@@ -137,9 +137,9 @@ class HeldWork:
 
     # -- what is free again
 
-    def next_look_at(self) -> Instant | None:
-        """When something may be free."""
-        return self._looks[0][0] if self._looks else None
+    def next_look_at(self, until_at: Instant) -> Instant | None:
+        """Return when something may be free, if by this instant."""
+        return self._looks[0][0] if self._looks and self._looks[0][0] <= until_at else None
 
     def take_free(self, now: Instant) -> Iterable[tuple[StreamId, WaitingWork]]:
         """Yield the streams whose hold has ended, with what of theirs waited."""

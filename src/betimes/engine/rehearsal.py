@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Call, Command, Decider, Decision, Event, Send
@@ -140,7 +139,7 @@ class Rehearsal:
         return self._policy or self._batch.policy(tenant)
 
     def _find(self, stream: StreamId) -> LoadedStream:
-        live = self._batch.find_stream(stream)
+        live = self._batch.loaded.get(stream) or self._batch.find_stream(stream)
         assert live  # every stream there is is here
         return live
 
@@ -151,9 +150,9 @@ class Rehearsal:
         self._moment.now = at
         self.held.pass_time(at)
 
-    def next_alarm_at(self) -> Instant | None:
-        """When the next alarm rings by itself."""
-        while self._alarms:
+    def _next_alarm_at(self, until_at: Instant) -> Instant | None:
+        """Return when the next alarm rings by itself, if by this instant; a later one is not looked at yet."""
+        while self._alarms and self._alarms[0][0] <= until_at:
             at, stream = self._alarms[0]
             alarm_at = self.alarm_at(stream)
             if alarm_at is not None and alarm_at <= at:
@@ -187,13 +186,14 @@ class Rehearsal:
 
     def advance_to(self, at: Instant) -> None:
         """Ring everything that is due on the way and not late, in order, and apply what it sends."""
-        while (next_at := earliest(self.next_alarm_at(), self.held.next_look_at())) is not None and next_at <= at:
+        while (next_at := earliest(self._next_alarm_at(at), self.held.next_look_at(at))) is not None:
             self.begin_at(max(self.now, next_at))
             self._let_go()
             self._ring_together()
             self.settle_down()
-        self.begin_at(max(self.now, at))
-        self._forget_keys()
+        if at > self._moment.now:
+            self.begin_at(at)
+            self._forget_keys()
 
     def _let_go(self) -> None:
         """Let what was held be due, if its hold has ended."""
@@ -205,7 +205,7 @@ class Rehearsal:
 
     def _ring_together(self) -> None:
         woken: dict[StreamId, Instant] = {}
-        while len(woken) < WAKES_AT_ONCE and (at := self.next_alarm_at()) is not None and at <= self._moment.now:
+        while len(woken) < WAKES_AT_ONCE and (at := self._next_alarm_at(self._moment.now)) is not None:
             woken[heappop(self._alarms)[1]] = at
         for stream, at in woken.items():
             self._wake_up(stream, at)
@@ -241,8 +241,8 @@ class Rehearsal:
 
     def settle_down(self) -> None:
         """Apply all that was sent and all that follows from it."""
-        while self.settle_once():
-            pass
+        while self._outbox or self._ends:
+            self.settle_once()
 
     def settle_once(self) -> bool:
         """Apply what was sent so far in one batch, as the engine does, else what calls led to; was there any?"""
@@ -311,7 +311,7 @@ class Rehearsal:
         return recorded
 
     def _follow_memo(self, table: MemoTable, job: Job, stream: StreamId) -> Recorded | None:
-        """Do as the other world did, if all that mattered to it is the very same here."""
+        """Do as the other world did, and record the same, if all that mattered to it is the very same here."""
         memo = table.find(stream, self._find(stream).version)
         if memo is None or memo.at != self._moment.now:
             return None
@@ -322,11 +322,10 @@ class Rehearsal:
             return None
         assert memo.recorded
         for move in memo.moves:
-            mine = move._replace(recorded=replace(move.recorded, policy=policy.fingerprint))
-            self._carry_out(mine, job)
+            self._carry_out(move, job)
             if move.key:
-                self._batch.answers[move.key] = (REQUEST, mine.recorded)
-        return replace(memo.recorded, policy=policy.fingerprint)
+                self._batch.answers[move.key] = (REQUEST, move.recorded)
+        return memo.recorded
 
     # -- what a decision leaves
 
