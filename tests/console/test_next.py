@@ -42,6 +42,9 @@ async def test_what_is_due_next_is_found_from_the_first_page_and_narrowed(town: 
         items = page.get_by_role("table", name=re.compile("^Waiting: "))
         await expect(items).to_have_count(1)
         await expect(items.get_by_role("link", name="brief-0")).to_have_count(1)
+        await expect(items.get_by_role("columnheader")).to_have_text(
+            ["When", "Who", "What"]
+        )  # ticks wait for no reason
         await page.get_by_role("link", name="Remove the filter Kind: schedule").click()
         await page.get_by_role("link", name="QUIET_HOURS").first.click()
         await expect(page.get_by_role("link", name="Remove the filter Reason: QUIET_HOURS")).to_be_visible()

@@ -5,12 +5,6 @@ import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js"
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
 
-const REASONS = { name: "Reasons", cell: (/** @type {any} */ item) => reasonChips(item.reasons) };
-const WOULD_PASS = {
-  name: "Would pass",
-  cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at) : null,
-};
-
 /** @typedef {{name: import("./dom.js").Child, caption: string, items: any[]}} Group */
 
 /** Return items by the reason they wait for, the group with the soonest first; late ones before all. @param {any[]} items @returns {Group[]} */
@@ -39,34 +33,52 @@ function headingOf(name) {
   return h("a", { href: addressWith({ kinds: value }) }, kindWords(value));
 }
 
+/** The columns; one that would be empty in every row is left out. `kind` gives it the same place in all tables. */
+const COLUMNS = [
+  { name: "When", kind: "item-when", cell: (/** @type {any} */ item) => when(item.at, { seconds: true }) },
+  {
+    name: "Who",
+    kind: "item-who",
+    cell: (/** @type {any} */ item) => [
+      h("span", { class: "soft" }, `${item.kind} `),
+      streamLink(item.kind, item.id),
+      item.owner ? [h("span", { class: "soft" }, " of "), h("span", { class: "id" }, item.owner)] : null,
+    ],
+  },
+  {
+    name: "What",
+    kind: "item-what",
+    cell: (/** @type {any} */ item) => [item.what, item.key ? h("span", { class: "id soft" }, ` ${item.key}`) : null],
+  },
+  {
+    name: "Reasons",
+    isUsed: (/** @type {any} */ item) => item.reasons.length > 0,
+    cell: (/** @type {any} */ item) => reasonChips(item.reasons),
+  },
+  {
+    name: "Would pass",
+    kind: "item-pass",
+    isUsed: (/** @type {any} */ item) => item.would_pass_at,
+    cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at) : null,
+  },
+  {
+    name: "Why",
+    kind: "item-why",
+    isUsed: (/** @type {any} */ item) => item.segment_id || item.snoozed_until,
+    cell: (/** @type {any} */ item) =>
+      item.segment_id
+        ? h("a", { href: whyHref(item.segment_id), "aria-label": `Why ${item.key ?? item.id}` }, "why")
+        : item.snoozed_until
+        ? ["rests after an error until ", when(item.snoozed_until)]
+        : null,
+  },
+];
+
 /** @param {Group} group */
 export function itemTable(group) {
   return table({
     caption: group.caption,
-    columns: [
-      { name: "When", cell: (item) => when(item.at, { seconds: true }) },
-      {
-        name: "Who",
-        cell: (item) => [
-          h("span", { class: "soft" }, `${item.kind} `),
-          streamLink(item.kind, item.id),
-          item.owner ? [h("span", { class: "soft" }, " of "), h("span", { class: "id" }, item.owner)] : null,
-        ],
-      },
-      { name: "What", cell: (item) => [item.what, item.key ? h("span", { class: "id soft" }, ` ${item.key}`) : null] },
-      // A column that would be empty in every row only takes room.
-      ...(group.items.some((item) => item.reasons.length) ? [REASONS] : []),
-      ...(group.items.some((item) => item.would_pass_at) ? [WOULD_PASS] : []),
-      {
-        name: "Why",
-        cell: (item) =>
-          item.segment_id
-            ? h("a", { href: whyHref(item.segment_id), "aria-label": `Why ${item.key ?? item.id}` }, "why")
-            : item.snoozed_until
-            ? ["rests after an error until ", when(item.snoozed_until)]
-            : null,
-      },
-    ],
+    columns: COLUMNS.filter(({ isUsed }) => !isUsed || group.items.some(isUsed)),
     rows: group.items,
     rowClass: (item) => item.late ? "late-row" : "",
     href: (item) => item.segment_id ? whyHref(item.segment_id) : streamHref(item.kind, item.id),

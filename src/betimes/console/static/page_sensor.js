@@ -61,8 +61,9 @@ function tiles(sensor, evaluations) {
       sensor.next_evaluation_at
         ? when(sensor.next_evaluation_at)
         : sensor.sensor_type === "push"
-        ? "when a message comes"
+        ? "on arrival"
         : "none",
+      { below: sensor.sensor_type === "push" ? "when a message comes" : null },
     ),
     tile(
       `Last ${figure(evaluations.length)} evaluations`,
@@ -74,6 +75,11 @@ function tiles(sensor, evaluations) {
     tile("Errors in a row", `${sensor.consecutive_errors} of ${sensor.max_errors}`, { tone: isBad ? "bad" : "" }),
   );
 }
+
+const ERROR = {
+  name: "Error",
+  cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? ""),
+};
 
 /** @param {any[]} evaluations */
 async function evaluationSection(evaluations) {
@@ -110,7 +116,8 @@ function evaluationTable(evaluations) {
     },
     { name: "Took", kind: "number", cell: (/** @type {any} */ one) => durationText(one.duration_ms) },
     { name: "Runs", cell: runLinks },
-    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? "") },
+    // Of a sensor that never failed the column would be empty.
+    ...(evaluations.some((one) => one.error) ? [ERROR] : []),
   ];
   return pagedRows(evaluations, 20, (rows) => table({ caption: "Evaluations, newest first", columns, rows }));
 }

@@ -24,10 +24,15 @@ export function scoreChart(past, start, levels, window) {
     svg("line", { class: "grid", x1: LEFT, x2: rightEdge(), y1: y(value), y2: y(value) }),
     svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, String(value)),
   ]);
-  const marks = levels.map((one) => [
-    svg("circle", { class: "level", cx: x(one.at), cy: y(one.value), r: 3.5 }, svg("title", null, one.name)),
-    svg("text", { x: x(one.at) - 6, y: y(one.value) - 7, "text-anchor": "end" }, one.name),
-  ]);
+  // The line falls, so the name of a point stands clear of it on the right; the last may have no room there.
+  const marks = levels.map((one) => {
+    const isAtEdge = x(one.at) > rightEdge() - 60;
+    const [dx, anchor] = isAtEdge ? [6, "end"] : [5, "start"];
+    return [
+      svg("circle", { class: "level", cx: x(one.at), cy: y(one.value), r: 3.5 }, svg("title", null, one.name)),
+      svg("text", { x: x(one.at) + dx, y: y(one.value) - 7, "text-anchor": anchor }, one.name),
+    ];
+  });
   return drawing(HEIGHT, [
     axis(window, HEIGHT),
     grid,

@@ -4,7 +4,7 @@
  */
 import { h, svg } from "./dom.js";
 import { markShape } from "./parts.js";
-import { clockText, dateText, now, zoneFor } from "./time.js";
+import { clockText, dateText, now, offsetMs, zoneFor } from "./time.js";
 
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
 /** @typedef {{lane: string, at: number, due?: number, kind: import("./marks.js").AnswerClass, words: string, item: any}} Mark `due` where it was meant to be, if it came late */
@@ -13,6 +13,12 @@ const WIDTH_MIN = 420;
 const WIDTH_MAX = 1000;
 /** What stands beside a drawing in its page: paddings of the page and of its card. */
 const BESIDE = 70;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** How far apart the instants of an axis may be, in milliseconds. */
+const STEPS = [HOUR / 60, HOUR / 12, HOUR / 6, HOUR / 4, HOUR / 2, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY];
+/** The width of a letter of the axis, in pixels. */
+const LETTER = 6.5;
 export const LEFT = 90;
 export const TOP = 20;
 export const ROW = 26;
@@ -40,17 +46,28 @@ export function pastWindow(oldest) {
   return { from: now() - span * 1.02, to: now() + span / 20, now: now(), zone: zoneFor(null) };
 }
 
+/** Return round instants of a window in its zone, and how far apart they are. @param {Window} window @param {number} most */
+function roundInstants({ from, to, zone }, most) {
+  const step = STEPS.find((one) => (to - from) / one <= most) ?? Math.ceil((to - from) / most / DAY) * DAY;
+  const shift = offsetMs(from, zone);
+  const first = Math.ceil((from + shift) / step) * step - shift;
+  const count = Math.max(0, Math.floor((to - first) / step) + 1);
+  return { step, instants: Array.from({ length: count }, (_, place) => first + place * step) };
+}
+
 /** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
 export function axis(window, height) {
   const x = scale(window);
-  const steps = drawnWidth() < 640 ? 3 : 6;
-  const isLong = window.to - window.from > 36 * 3_600_000;
-  const labels = Array.from({ length: steps }, (_, place) => {
-    const at = window.from + ((window.to - window.from) * place) / steps;
-    const clock = clockText(at, window.zone);
+  const { step, instants } = roundInstants(window, drawnWidth() < 640 ? 4 : 8);
+  const isLong = window.to - window.from > 36 * HOUR;
+  const labels = instants.map((at) => {
+    const [date, clock] = [dateText(at, window.zone).slice(5), clockText(at, window.zone)];
+    const words = step >= DAY ? date : isLong ? `${date} ${clock}` : clock;
+    // A label that would not end within the drawing is left out; its line stays.
+    const fits = x(at) + 3 + words.length * LETTER <= rightEdge();
     return [
       svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 14, y2: height }),
-      svg("text", { x: x(at) + 3, y: 10 }, isLong ? `${dateText(at, window.zone).slice(5)} ${clock}` : clock),
+      fits ? svg("text", { x: x(at) + 3, y: 10 }, words) : null,
     ];
   });
   const line = svg("line", { class: "now-line", x1: x(window.now), x2: x(window.now), y1: 2, y2: height });
