@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations, islice
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -34,10 +35,51 @@ QUESTIONS = (
     "/v1/search?q=u-",
     "/v1/search?q=later-a",
     "/v1/streams/inbox/u-8",
+    "/v1/streams/inbox/u-8/verification",
+    "/v1/explain/inbox:u-8:2",
+    "/v1/explain/inbox:u-8:2/alternatives",
+    "/v1/effects/groups",
+    "/v1/effects/groups?error=not",
+    "/v1/triggers/later-a",
+    "/v1/accounts/a/run-state",
+    "/v1/notifications/late-a",
+    "/v1/users/u-8/notification-state",
+    "/v1/users/u-8/preferences",
+    "/v1/intents/a",
+    "/v1/schedules/a",
+    "/v1/sensors/a",
+    "/v1/scores/u-0",
+    "/v1/registry",
+    "/v1/rules",
+    "/v1/policy",
+    "/v1/hold",
+    "/v1/clock",
+    "/v1/whoami",
+    "/readyz",
+    "/v1/request-times",
     "/v1/backlog",
     "/v1/processes",
 )
 """Questions that are no lists."""
+UNASKED = {
+    "/v1/runs/{run_id}": "one row, by a random id",
+    "/v1/schedules/{schedule_id}/backfills/{backfill_id}": "one row, by a random id",
+    "/v1/effects/{effect_id}": "one row, by what the list of effects names",
+    "/v1/keys/{key_id}": "one row, by a random id",
+    "/v1/policies/{fingerprint}": "one row, by a hash",
+    "/v1/verdicts/stream": "goes on for ever; tests/http/test_live.py bounds what it reads",
+    "/v1/backtests/{backtest_id}": "a file of one backtest",
+    "/v1/backtests/{backtest_id}/report": "a file of one backtest",
+    "/v1/backtests/{backtest_id}/flips": "a file of one backtest",
+    "/v1/backtests/{backtest_id}/stream": "a file of one backtest",
+    "/v1/policy/schema": "reads no database",
+    "/v1/sessions/current": "for those who signed in",
+    "/healthz": "reads no database",
+    "/metrics": "is no JSON; it counts what /v1/backlog counts",
+    "/openapi.json": "reads no database",
+    "/docs": "reads no database",
+}
+"""Routes that are not asked, each with why."""
 PAIRS_MAX = 10
 LISTED = ("limit", "cursor")
 
@@ -70,3 +112,15 @@ LISTS = [
     if "cursor" in route.query.__struct_fields__ and route.path not in OF_ONE_REPORT
     for question in _questions(route)
 ]
+
+
+def unasked_routes() -> set[str]:
+    """Return the paths of GET routes that no question is about."""
+    asked = [question.partition("?")[0] for question in (*LISTS, *QUESTIONS)]
+    routes = [route.path for route in ROUTES if route.method == "GET"]
+    return {path for path in routes if not any(re.fullmatch(_pattern(path), one) for one in asked)}
+
+
+def _pattern(path: str) -> str:
+    """Return a pattern of a route's path; a fixed part is no id."""
+    return re.sub(r"\\\{\w+\\\}", "(?!groups$|pending$)[^/]+", re.escape(path))

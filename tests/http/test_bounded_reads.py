@@ -25,7 +25,7 @@ from betimes.http.server import serve
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.statements import Prepared
 from tests.http.populated import declare, populate
-from tests.http.question_paths import LISTS, QUESTIONS
+from tests.http.question_paths import LISTS, QUESTIONS, UNASKED, unasked_routes
 from tests.http.served import Client
 from tests.postgres import PATIENCE, TABLES, fresh_schema, raw_connection, server_dsn
 
@@ -33,6 +33,14 @@ COPIES = (300, 1_200, 310, 1_210)
 """How many more of each kind of row there are each time: more than a page has."""
 PAGE = 100
 """Rows that a service reads at once here, and looks at twice that many, so that the lists can be short."""
+PAGED = (
+    "domain.paging",
+    "ledger.effects",
+    "ledger.effect_actions",
+    "ledger.service",
+    "scores.service",
+    "notifications.inboxes",
+)
 GROWTH_MAX = 1.5
 STEPS_MIN = 8_000
 """Steps of SQLite's machine that nobody minds."""
@@ -129,11 +137,12 @@ class _Steps:
 
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
+    for name in PAGED:
         monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
     for name in ("verdict_list", "upcoming_items"):
         monkeypatch.setattr(f"betimes.ledger.{name}.READ_MAX", PAGE // 2)
         monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)
+    monkeypatch.setattr("betimes.ledger.effect_actions.PAGE_MAX", PAGE // 4)  # there are few dead letters at first
     monkeypatch.setattr("betimes.ledger.verdict_ranges.DAYS_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.statistics.PAGE_MAX", PAGE)
     monkeypatch.setattr("betimes.domain.definitions.SEGMENTS_MAX", PAGE)
@@ -141,8 +150,12 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("betimes.scores.service.SCORES_MAX", 2 * PAGE)
     for name in ("upcoming.COUNTED_MAX", "upcoming.SAMPLED_MAX", "upcoming.LATE_MAX", "fleet.COUNT_MAX"):
         monkeypatch.setattr(f"betimes.ledger.{name}", PAGE)
-    for name in ("domain.paging", "ledger.effects", "ledger.service", "scores.service", "notifications.inboxes"):
+    for name in PAGED:
         monkeypatch.setattr(f"betimes.{name}.LOOKED_AT_MAX", 2 * PAGE, raising=False)
+
+
+def test_every_route_that_reads_is_asked_or_says_why_not() -> None:
+    assert unasked_routes() == UNASKED.keys()
 
 
 async def test_no_statement_of_sqlite_reads_more_when_there_is_more(tmp_path: Path) -> None:

@@ -177,7 +177,9 @@ SELECT json_group_array(@effect_columns) FROM (
 
 -- effects_oldest: Effects of one tenant and status from the oldest on.
 SELECT json_group_array(@effect_columns) FROM (
-    SELECT * FROM effect WHERE tenant = :tenant
+    SELECT * FROM effect
+    INDEXED BY effect_dead --? dead
+    WHERE tenant = :tenant
     AND status = 'dead' --? dead
     AND +status = :status --? other_status
     AND +executor = :executor --? executor
