@@ -37,7 +37,8 @@ async def test_every_rule_is_shown_and_the_one_that_bound_says_so(town: Served, 
     async with visiting(town.address) as visit:
         page = await visit.open(why(segment_id))
         assert told.judged[0].key in await page.get_by_role("heading", level=1).inner_text()
-        await page.get_by_label("The answer").get_by_text("It scores").wait_for()
+        assert told.verdict is not None
+        await page.get_by_label("The answer").get_by_text(told.verdict.explanation).wait_for()
         rules = page.get_by_role("region", name="The rules, in order").get_by_role("listitem")
         named = [await rule.get_attribute("aria-label") for rule in await rules.all()]
         states = {"passed": "passed", "bound": "bound", "not_reached": "not looked at"}
