@@ -378,4 +378,4 @@ def test_every_rule_has_its_place_in_the_pipeline_and_its_reasons() -> None:
 def test_what_is_not_scored_says_why(asked: Any, policy: dict[str, Any], because: str) -> None:
     verdict = inbox(**policy).when(asked).decision.verdict
     assert verdict
-    assert RULES.explain(verdict)[-1].sentence == f"it is not scored: {because}"
+    assert RULES.explain(verdict)[-1].sentence == f"its importance does not matter: {because}"

@@ -49,7 +49,7 @@ def test_absent_inputs_never_block() -> None:
 def test_the_gate_explains_itself() -> None:
     out = evaluate(case(recency_last_run_at=NINE - 100 * SECOND, cooldown_s=300))
     assert out.explanation == (
-        "a ran at 08:58:20Z; its rest of 5 minutes ends at 09:03:20Z. It is judged again at 09:03:20Z."
+        "a ran at 08:58:20Z; its cooldown of 5 minutes ends at 09:03:20Z. It is judged again at 09:03:20Z."
     )
     full = evaluate(case(tenant_runs=((NINE // SECOND - 5, 2),), tenant_cap=2))
     assert full.explanation.startswith("All accounts together have had 2 of 2 runs of this type within the hour; 0 are")

@@ -22,14 +22,14 @@ def test_what_may_run() -> None:
 def test_a_cooldown_names_its_start_and_its_end_to_the_microsecond() -> None:
     scenario = account().at(NINE + 1).when(signal(), key="k1").at(NINE + 2 * MINUTE).when(signal(), key="k2")
     ends = "09:05:00.000001Z"
-    start = f"acct ran at 09:00:00.000001Z; its rest of 5 minutes ends at {ends}."
+    start = f"acct ran at 09:00:00.000001Z; its cooldown of 5 minutes ends at {ends}."
     assert said(scenario) == f"{start} It is judged again at {ends}."
 
 
 def test_another_day_is_named() -> None:
     late = NINE + 15 * 60 * MINUTE - MINUTE
     scenario = account().at(late).when(signal(), key="k1").at(late + 61 * SECOND).when(signal(), key="k2")
-    assert said(scenario).startswith("acct ran at 2026-01-05T23:59:00Z; its rest of 5 minutes ends at 00:04:00Z.")
+    assert said(scenario).startswith("acct ran at 2026-01-05T23:59:00Z; its cooldown of 5 minutes ends at 00:04:00Z.")
 
 
 def test_what_is_dropped() -> None:

@@ -61,7 +61,7 @@ async def test_a_verdict_has_the_fields_of_the_contract(backend: Backend, tmp_pa
         assert verdict.defer_until_epoch == (start + 5 * MINUTE) // SECOND
         assert (verdict.retry_after_seconds, verdict.run_id, verdict.is_replay) == (180, None, False)
         assert verdict.segment_id == "account:acct:2"
-        assert "the cooldown of 300 s ends at" in verdict.explanation
+        assert "its cooldown of 5 minutes ends at" in verdict.explanation
         assert verdict.trace
         steps = [(step.rule, step.matched, step.values) for step in verdict.trace]
         assert steps == [

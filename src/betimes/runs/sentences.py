@@ -38,7 +38,9 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
         case "COOLDOWN", (int() | float() as elapsed_s, int() as limit_s):
             ran_at = at - round(elapsed_s * SECOND)
             ends = _clock(ran_at + limit_s * SECOND, at)
-            return f"{account_id} ran at {_clock(ran_at, at)}; its rest of {spell_duration(limit_s)} ends at {ends}."
+            return (
+                f"{account_id} ran at {_clock(ran_at, at)}; its cooldown of {spell_duration(limit_s)} ends at {ends}."
+            )
         case "DEBOUNCED", (_, int() as limit_s) if verdict.answer == "LATER":
             return f"More may follow: triggers of this type are waited out for {spell_duration(limit_s)}."
         case "DEBOUNCED", (int() | float() as elapsed_s, int() as limit_s):
