@@ -57,7 +57,7 @@ async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_on
         marks = page.get_by_role("list", name="Marks, in order of time")
         first = marks.get_by_role("link").first
         await expect(first).to_have_accessible_name(
-            "2026-11-17 02:10:00 · MESSAGE first: LATER (QUIET_HOURS). Quiet until 07:00 in Europe/Berlin."
+            "2026-11-17 02:10:00 · MESSAGE first: LATER (QUIET_HOURS). Quiet hours last until 07:00 in Europe/Berlin."
         )
         await first.focus()
         await page.keyboard.press("ArrowRight")
@@ -65,7 +65,9 @@ async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_on
         await page.keyboard.press("ArrowLeft")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=1)).to_contain_text("LATER")
-        await expect(page.get_by_label("quiet_hours: bound")).to_contain_text("Quiet until 07:00 in Europe/Berlin.")
+        await expect(page.get_by_label("quiet_hours: bound")).to_contain_text(
+            "Quiet hours last until 07:00 in Europe/Berlin."
+        )
         changes = page.get_by_role("region", name="What would have had to be different")
         await expect(changes).to_contain_text("Re-deciding reproduced the recorded verdict")
         await expect(changes.get_by_role("heading", name="The person")).to_be_visible()
