@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import StreamId
 from betimes.engine.explanation import explain
-from betimes.engine.pruning import Retention, prune
+from betimes.engine.pruning import PART_MAX, Retention, prune
 from betimes.engine.replay import replay, verify
 from betimes.stores.memory import MemoryStore
 from betimes.testing.sample import Knock, Shut
@@ -72,7 +72,11 @@ async def test_a_verdict_is_explained_rule_by_rule(backend: Backend, tmp_path: P
             await explain(w.store, w.engine.kinds, GATE, 9)
 
 
-async def test_pruned_history_is_one_checkpoint_and_still_verifies(backend: Backend, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [PART_MAX, 3])
+async def test_pruned_history_is_one_checkpoint_and_still_verifies(
+    part: int, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.engine.pruning.PART_MAX", part)
     async with world(backend, tmp_path, policy={"tally": True}) as w:
         await busy(w)
         w.clock.advance(30 * 86_400)
@@ -81,6 +85,7 @@ async def test_pruned_history_is_one_checkpoint_and_still_verifies(backend: Back
         report = await prune(w.store, w.engine.kinds, Retention(history_days=1))
         assert report.findings == []
         assert report.segments > 30
+        assert report.streams == 4
         assert report.forgotten >= 30, "keys that had expired"
         assert await check(w) == []
         _, history = await w.store.history(StreamId("acme", "gate", "g0"), 0, 100)

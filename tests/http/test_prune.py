@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from betimes.admin.prune import PrunePlace
 from betimes.app.routes import ROUTES
+from betimes.core.instants import parse
 from betimes.core.segments import Segment
+from betimes.domain.paging import cursor_of
 from betimes.domain.service import Caller
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
@@ -95,6 +98,45 @@ async def test_an_administrator_prunes_the_own_tenant_and_the_deployment_all(sto
         assert "other/account/a" in (record.command or "")
 
 
+@pytest.mark.parametrize("store", STORES)
+async def test_a_long_history_is_replaced_part_by_part_and_is_sound_after_each(
+    store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.engine.pruning.PART_MAX", 4)
+    async with served_on(store, tmp_path) as s:
+        await trigger(s, "acme", "a", 11)
+        await trigger(s, "acme", "b", 2)
+        admin = s.with_key(await made(s, "admin"))
+        s.clock.advance(40 * 86_400)
+        tried = await prune_through(admin, FEBRUARY, **TRY)
+        assert [(one["segments"], one["unfinished"]) for one in tried][:2] == [(4, True), (2, False)]
+        body, versions = dict(FEBRUARY), list[list[int]]()
+        while True:
+            done = (await admin("POST", "/v1/prune", body)).json
+            assert (await verify(s.bt.engine.store, s.bt.engine.kinds)).findings == []
+            versions.append(
+                [one.version for one in await read_all(s) if (one.stream.kind, one.stream.id) == ("account", "a")]
+            )
+            if done["complete"]:
+                break
+            body = {**FEBRUARY, "cursor": done["next_cursor"]}
+        assert versions[:4] == [[*range(4, 12)], [*range(7, 12)], [10, 11], [11]]
+        assert (await prune_through(admin, FEBRUARY))[-1]["segments"] == 0
+
+
+async def test_a_long_history_that_a_live_key_needs_does_not_keep_the_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("betimes.engine.pruning.PART_MAX", 2)
+    async with site(dev=False) as s:
+        await trigger(s, "acme", "a", 5)
+        await trigger(s, "acme", "b", 5)
+        admin = s.with_key(await made(s, "admin"))
+        s.clock.advance(86_400)
+        answers = await prune_through(admin, {"before": "2026-01-06T00:00:00Z"})
+        assert [(one["kept"], one["segments"]) for one in answers][:2] == [(1, 0), (1, 0)]
+
+
 async def test_a_tenants_key_does_not_go_on_from_the_cursor_of_another() -> None:
     async with site(dev=False) as s:
         await trigger(s, "acme", "a", 2)
@@ -104,6 +146,19 @@ async def test_a_tenants_key_does_not_go_on_from_the_cursor_of_another() -> None
         assert cursor
         reply = await other("POST", "/v1/prune", {**FEBRUARY, "cursor": cursor})
         assert (reply.status, reply.json["code"]) == (422, "INVALID")
+
+
+async def test_a_cursor_that_somebody_wrote_opens_no_other_tenants_stream() -> None:
+    async with site(dev=False) as s:
+        await trigger(s, "other", "a", 3)
+        s.clock.advance(40 * 86_400)
+        before = [one for one in await read_all(s) if one.stream.tenant == "other"]
+        admin = s.with_key(await made(s, "admin"))
+        place = PrunePlace("other", "account", "a", again=True)
+        forged = cursor_of(["prune", "acme", parse(FEBRUARY["before"])], place)
+        reply = await admin("POST", "/v1/prune", {**FEBRUARY, "cursor": forged})
+        assert reply.status == 200
+        assert [one for one in await read_all(s) if one.stream.tenant == "other"] == before
 
 
 async def test_pruning_is_on_record_with_who_why_and_which_streams() -> None:

@@ -1,13 +1,14 @@
 """Pruning on request: one bounded call after the other replaces old history by one checkpoint a stream.
 
-A call looks for what can go, puts on record who asked and which streams it is about to change, and then changes them. A
+A call looks for what can go, puts on record who asked and which streams it is about to change, and then changes them.
+Of a stream with a very long history it replaces the oldest part, and the next call goes on with the same stream. A
 tenant prunes its own history, a caller of the tenant `*` that of all. Expired keys and calls that ended are no history:
 the store removes those of all tenants together, so that is left to `betimes prune`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,7 +17,6 @@ import msgspec
 from betimes.core.datetimes import Moment, instant
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
-from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
@@ -24,14 +24,14 @@ from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import CursorPlace, PlaceText, cursor_of, place_of
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
-from betimes.engine.pruning import PruneReport, find_checkpoint, put_checkpoint
+from betimes.engine.pruning import FoundCheckpoint, PruneReport, find_checkpoint
 from betimes.engine.replay import LedgerFinding, all_streams
 from betimes.engine.tenants.model import DEPLOYMENT
 
 EXAMINED_MAX = 5_000
 """Streams of one call."""
 READ_MAX = 20_000
-"""Segments that one call reads before it takes no further stream; a stream is always finished."""
+"""Segments that one call reads before it takes no further stream; a last one adds `PART_MAX` at most."""
 FINDINGS_MAX = 20
 WHAT_CHARS_MAX = 500
 
@@ -76,12 +76,32 @@ class PruneOutcome(JsonView, frozen=True, kw_only=True):
     next_cursor: str | None
     segment_id: str | None
     """Of the record of it; `None` if nothing could go."""
+    unfinished: bool = False
+    """Whether only the oldest part of the last stream's history was looked at. The next call goes on with that stream;
+    after a dry run, which has changed nothing, with the stream after it, so that a dry run counts too few."""
 
 
 class PrunePlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
     tenant: PlaceText
     kind: PlaceText
     id: PlaceText
+    again: bool = False
+    """Whether the stream itself is looked at again."""
+
+
+class Search:
+    """What one call looks through, and what it found there."""
+
+    def __init__(self) -> None:
+        self.report = PruneReport()
+        self.found: list[FoundCheckpoint] = []
+        self.last: StreamId | None = None
+        self.is_complete = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last stream's history goes on after what was found of it."""
+        return bool(self.found) and self.found[-1].has_more
 
 
 class Pruner(Service):
@@ -92,13 +112,15 @@ class Pruner(Service):
         asked = check_request(request, PruneRequest)
         before_at = await self._demand_past(asked.before)
         named = ["prune", self.caller.tenant, before_at]
-        report, found = PruneReport(), list[Segment]()
-        place = place_of(asked.cursor, named, PrunePlace)
-        last = await self._find(asked.limit, before_at, place, found, report)
+        search = Search()
+        await self._find(asked.limit, before_at, place_of(asked.cursor, named, PrunePlace), search)
+        report, found = search.report, search.found
         on_record = await self._record(asked, found) if found else None
         for one in found:
-            await put_checkpoint(self.engine.store, one, report)
-        more = cursor_of(named, PrunePlace(*last)) if last else None
+            gone = await self.engine.store.replace_history(one.segment)
+            report.segments += gone
+            report.streams += gone > 0
+        more = None if search.is_complete else cursor_of(named, await self._place_after(search))
         return PruneOutcome(
             before=asked.before,
             examined=report.examined,
@@ -110,6 +132,7 @@ class Pruner(Service):
             complete=more is None,
             next_cursor=more,
             segment_id=on_record,
+            unfinished=search.has_more,
         )
 
     async def _demand_past(self, before: datetime) -> Instant:
@@ -119,24 +142,45 @@ class Pruner(Service):
             raise Invalid(message, (("before", message),))
         return before_at
 
-    async def _find(
-        self, limit: int, before_at: Instant, place: PrunePlace | None, found: list[Segment], report: PruneReport
-    ) -> StreamId | None:
-        """Fill `found` with checkpoints up to a bound; return the last stream looked at, `None` if it was the last."""
-        store, kinds, tenant = self.engine.store, self.engine.kinds, self.caller.tenant
-        last = StreamId(place.tenant, place.kind, place.id) if place else None
-        whose = None if tenant == DEPLOYMENT.tenant else tenant
-        async for stream in all_streams(store, tenant=whose, kind=None, after=last):
-            if report.examined >= limit or report.read >= READ_MAX or len(found) >= SUBJECTS_MAX:
-                return last
-            checkpoint = await find_checkpoint(store, kinds, stream, before_at, report)
-            found += [checkpoint] if checkpoint else []
-            last = stream
-        return None
+    async def _find(self, limit: int, before_at: Instant, place: PrunePlace | None, search: Search) -> None:
+        """Look for checkpoints up to a bound, or up to the first stream whose history is too long for one call."""
+        store, kinds, report = self.engine.store, self.engine.kinds, search.report
+        async for stream in self._streams_after(place):
+            if report.examined >= limit or report.read >= READ_MAX or len(search.found) >= SUBJECTS_MAX:
+                return
+            report.examined += 1
+            search.last = stream
+            if checkpoint := await find_checkpoint(store, kinds, stream, before_at, report):
+                search.found.append(checkpoint)
+            if search.has_more:
+                return
+        search.is_complete = True
 
-    async def _record(self, asked: PruneRequest, found: list[Segment]) -> str:
+    async def _streams_after(self, place: PrunePlace | None) -> AsyncIterator[StreamId]:
+        last = StreamId(place.tenant, place.kind, place.id) if place else None
+        whose = None if self.caller.tenant == DEPLOYMENT.tenant else self.caller.tenant
+        # A cursor is nothing that a caller could not have written: it opens no other tenant's stream.
+        if place and last and place.again and whose in (None, last.tenant):
+            yield last
+        async for stream in all_streams(self.engine.store, tenant=whose, kind=None, after=last):
+            yield stream
+
+    async def _place_after(self, search: Search) -> PrunePlace:
+        """Return where the next call goes on: with the same stream, if there is more and this call has moved it on.
+
+        A dry run moves nothing, and neither does a call that left the history to a live key.
+        """
+        assert search.last  # a call that is not complete has looked at one
+        if not search.has_more:
+            return PrunePlace(*search.last)
+        _, page = await self.engine.store.history(search.last, 0, 1)
+        upto = search.found[-1].segment.version
+        return PrunePlace(*search.last, again=bool(page) and page[0].version == upto)
+
+    async def _record(self, asked: PruneRequest, found: list[FoundCheckpoint]) -> str:
         is_everybody = self.caller.tenant == DEPLOYMENT.tenant
-        names = [str(one.stream) if is_everybody else f"{one.stream.kind}:{one.stream.id}" for one in found]
+        streams = [one.segment.stream for one in found]
+        names = [str(one) if is_everybody else f"{one.kind}:{one.id}" for one in streams]
         chosen = {"before": asked.before}
         return await record_operation(self, "history", "prune", names, note=asked.note, chosen_by=chosen)
 

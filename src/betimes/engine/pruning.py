@@ -3,9 +3,14 @@
 A checkpoint carries the state the pruned segments led to and, as its link, the digest of the last of them, so that the
 chain goes on and `verify` starts there. A segment that a live idempotency key still answers from is never pruned.
 A stream whose history does not verify is left as it is and reported: pruning would hide what happened to it.
+
+A long history is replaced part by part, the oldest first, so that no transaction grows with it. Each part is a
+checkpoint in its own right: whoever stops in between, or is stopped, has a sound history that begins there.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +25,8 @@ from betimes.engine.replay import LedgerFinding, Replayed, all_streams
 from betimes.engine.store import PAGE_MAX, Store
 
 SWEEP_MAX = 10_000
+PART_MAX = 20_000
+"""Segments of a stream that are folded and replaced at once."""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +51,14 @@ class PruneReport(msgspec.Struct):
     findings: list[LedgerFinding] = []
 
 
+class FoundCheckpoint(NamedTuple):
+    """What would stand for the oldest part of a stream's history."""
+
+    segment: Segment
+    has_more: bool
+    """Whether more is old enough to go after it."""
+
+
 async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str | None = None) -> PruneReport:
     """Apply the retention once over everything."""
     if retention.effects_days < 0 or (retention.history_days is not None and retention.history_days < 0):
@@ -53,22 +68,36 @@ async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str
     if retention.history_days is not None:
         before_at = now - seconds(retention.history_days * 86_400)
         async for stream in all_streams(store, tenant=tenant, kind=None):
-            if found := await find_checkpoint(store, kinds, stream, before_at, report):
-                await put_checkpoint(store, found, report)
+            report.examined += 1
+            report.streams += await _prune_stream(store, kinds, stream, before_at, report)
     before_at = now - seconds(retention.effects_days * 86_400)
     while gone := await store.forget(before_at=before_at, limit=SWEEP_MAX):
         report.forgotten += gone
     return report
 
 
+async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport) -> bool:
+    """Replace a stream's history before an instant, part by part; return whether some of it went."""
+    gone = 0
+    while found := await find_checkpoint(store, kinds, stream, before_at, report):
+        part = await store.replace_history(found.segment)
+        gone += part
+        if not part or not found.has_more:
+            break
+    report.segments += gone
+    return gone > 0
+
+
 async def find_checkpoint(
     store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport
-) -> Segment | None:
-    """Return what would stand for a stream's history before an instant; `None` if that saves nothing or is unsound."""
-    report.examined += 1
+) -> FoundCheckpoint | None:
+    """Return what would stand for a stream's history before an instant, or for the oldest part of a long one.
+
+    `None` if that saves nothing or is unsound; `report` has the findings then.
+    """
     try:
         replayed = Replayed(stream, kinds.of(stream))
-        last = await _fold_before(store, replayed, before_at)
+        last, has_more = await _fold_before(store, replayed, before_at)
     # Trouble with the store is no finding about this stream.
     except StoreError:
         raise
@@ -79,28 +108,23 @@ async def find_checkpoint(
     report.findings += replayed.findings
     # In place of a single segment a checkpoint would save nothing.
     is_worth_it = replayed.segments > 1 and not replayed.findings
-    return checkpoint(replayed, last) if last and is_worth_it else None
+    return FoundCheckpoint(checkpoint(replayed, last), has_more) if last and is_worth_it else None
 
 
-async def put_checkpoint(store: Store, found: Segment, report: PruneReport) -> None:
-    """Replace a stream's history by its checkpoint, unless a live key still answers from it."""
-    gone = await store.replace_history(found)
-    report.segments += gone
-    report.streams += gone > 0
-
-
-async def _fold_before(store: Store, replayed: Replayed, before_at: Instant) -> Segment | None:
-    """Fold what is older than the instant; the last segment of it."""
+async def _fold_before(store: Store, replayed: Replayed, before_at: Instant) -> tuple[Segment | None, bool]:
+    """Fold what is older than the instant, up to a bound; return the last of it, and whether there is more."""
     last: Segment | None = None
     while True:
         _, page = await store.history(replayed.stream, replayed.version, PAGE_MAX)
         for segment in page:
             if segment.at >= before_at:
-                return last
+                return last, False
+            if replayed.segments >= PART_MAX:
+                return last, True
             replayed.examine(segment)
             last = segment
         if len(page) < PAGE_MAX:
-            return last
+            return last, False
 
 
 def checkpoint(replayed: Replayed, last: Segment) -> Segment:

@@ -14,7 +14,7 @@ import { askToOperate, mayAct, mustOperate, whoAmI } from "./session.js";
 import { now, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
-/** @typedef {{examined: number, streams: number, segments: number, kept: number, unsound: number, findings: any[], records: string[]}} Sum */
+/** @typedef {{examined: number, streams: number, segments: number, kept: number, unsound: number, findings: any[], records: string[], least: boolean}} Sum */
 
 const DAY_MS = 86_400_000;
 const AGES = ["30", "90", "365"];
@@ -126,7 +126,7 @@ function pruneDialog(view, before, close, signal) {
  */
 async function callThrough(body, { dryRun, signal }, progress) {
   /** @type {Sum} */
-  const sum = { examined: 0, streams: 0, segments: 0, kept: 0, unsound: 0, findings: [], records: [] };
+  const sum = { examined: 0, streams: 0, segments: 0, kept: 0, unsound: 0, findings: [], records: [], least: false };
   let cursor = null;
   for (let call = 0; call < CALLS_MAX; call++) {
     progress(sum);
@@ -137,6 +137,7 @@ async function callThrough(body, { dryRun, signal }, progress) {
       sum[name] += part[name];
     }
     sum.findings.push(...part.findings);
+    sum.least ||= dryRun && part.unfinished; // of a very long history a dry run counts the oldest part
     if (!dryRun && part.segment_id) sum.records.push(part.segment_id);
     cursor = part.next_cursor;
     if (!cursor) break;
@@ -156,7 +157,11 @@ function outcome(sum, verb) {
       "p",
       null,
       sum.segments
-        ? [h("strong", null, countText(sum.segments, "segments")), ` of ${countText(sum.streams, "streams")} ${verb}.`]
+        ? [
+          sum.least ? "At least " : "",
+          h("strong", null, countText(sum.segments, "segments")),
+          ` of ${countText(sum.streams, "streams")} ${verb}.`,
+        ]
         : `Nothing ${verb}.`,
     ),
     facts([
