@@ -38,13 +38,14 @@ def test_the_kernel_example_prints_what_the_readme_shows() -> None:
 
 PAGES = {
     example: f"[`examples/{example}.py`](../examples/{example}.py) prints:"
-    for example in ("runs", "intents", "automation", "scores")
+    for example in ("runs", "intents", "automation", "scores", "channels")
 } | {"notifications": "It prints:"}
 
 
 @pytest.mark.parametrize("example", PAGES)
 def test_a_page_shows_what_its_example_prints(example: str) -> None:
-    assert printed_by(f"{example}.py").splitlines() == shown_lines(f"docs/{example}.md", PAGES[example])
+    page = "effects" if example == "channels" else example
+    assert printed_by(f"{example}.py").splitlines() == shown_lines(f"docs/{page}.md", PAGES[example])
 
 
 def test_every_example_is_shown_on_a_page() -> None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, tenant_stream
     from betimes.engine.tick_result import TickResult
     from betimes.engine.virtual_clock import VirtualClock
+    from betimes.outbound.channels import ChannelMessage
+    from betimes.outbound.handlers import HandlerContext
 
     __version__: str
 
@@ -71,6 +73,8 @@ _NAMES = {
     "betimes.engine.settings": "EngineSettings",
     "betimes.engine.store": "EffectQuery",
     "betimes.engine.virtual_clock": "VirtualClock",
+    "betimes.outbound.channels": "ChannelMessage",
+    "betimes.outbound.handlers": "HandlerContext",
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -103,6 +107,7 @@ __all__ = [
     "BetimesError",
     "BlockingBetimes",
     "Call",
+    "ChannelMessage",
     "Decider",
     "Decision",
     "EffectCall",
@@ -113,6 +118,7 @@ __all__ = [
     "Fault",
     "Finding",
     "GiveUp",
+    "HandlerContext",
     "Hit",
     "Index",
     "Instant",

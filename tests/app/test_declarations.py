@@ -21,6 +21,7 @@ DECLARED_LATE: dict[str, Callable[[Any], Any]] = {
     "on_message": lambda bt: bt.on_message("orders")(print),
     "source": lambda bt: bt.source("price")(print),
     "enrichment": lambda bt: bt.enrichment(print),
+    "channel": lambda bt: bt.channel("push")(print),
 }
 
 
@@ -74,7 +75,7 @@ def test_a_decorator_names_the_settings_it_does_not_take(decorator: str, setting
         getattr(Betimes("memory://"), decorator)(**settings)
 
 
-@pytest.mark.parametrize("decorator", ["handler", "run", "schedule", "sensor", "on_message", "source"])
+@pytest.mark.parametrize("decorator", ["handler", "run", "schedule", "sensor", "on_message", "source", "channel"])
 def test_a_decorator_without_parentheses_is_refused(decorator: str) -> None:
     """It would replace the function by a decorator and register nothing."""
     bt = Betimes("memory://")

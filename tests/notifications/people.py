@@ -20,6 +20,8 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.notifications.decide import DECIDERS
 from betimes.notifications.delivery import delivery_executors
 from betimes.notifications.service import Notifications, Scorer
+from betimes.outbound.channels import ChannelMessage
+from betimes.outbound.handlers import HandlerContext
 from tests.notifications.inboxes import SECTIONS
 from tests.stores.backends import Backend
 
@@ -44,21 +46,12 @@ class Outside:
         self.tried: list[str] = []
         self.broken: set[str] = set()
 
-    async def send(
-        self,
-        channel: str,
-        address: str | None,
-        title: str,
-        message: str,
-        *,
-        id: str,
-        metadata: Mapping[str, Any],
-        tenant: str,
-    ) -> None:
-        self.tried.append(channel)
-        if channel in self.broken:
-            raise ConnectionError(f"{channel} is down")
-        self.sent.append(Sent(channel, address, title, message, id, metadata))
+    async def send(self, message: ChannelMessage, context: HandlerContext) -> None:
+        self.tried.append(message.channel)
+        if message.channel in self.broken:
+            raise ConnectionError(f"{message.channel} is down")
+        to = (message.channel, message.address, message.title, message.message)
+        self.sent.append(Sent(*to, context.effect_id, message.metadata))
 
 
 class People:

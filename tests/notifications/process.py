@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from betimes.engine.engine import Engine
 from betimes.notifications.decide import DECIDERS, INBOX
 from betimes.notifications.delivery import delivery_executors
 from betimes.notifications.service import Notifications
+from betimes.outbound.channels import ChannelMessage
+from betimes.outbound.handlers import HandlerContext
 from tests.crash.scene import Place
 from tests.notifications.inboxes import SECTIONS
 
@@ -55,18 +56,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    async def send(
-        self,
-        channel: str,
-        address: str | None,
-        title: str,
-        message: str,
-        *,
-        id: str,
-        metadata: Mapping[str, Any],
-        tenant: str,
-    ) -> None:
-        os.write(self._file, f"{id} {metadata['event_id']}\n".encode())
+    async def send(self, message: ChannelMessage, context: HandlerContext) -> None:
+        os.write(self._file, f"{context.effect_id} {message.metadata['event_id']}\n".encode())
         say("delivered")
         await asyncio.sleep(0)
 

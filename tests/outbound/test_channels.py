@@ -18,8 +18,17 @@ from standardwebhooks.webhooks import Webhook
 from betimes.app.server import messages_to_stderr
 from betimes.core.errors import MissingExtra
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.outbound.channels import AppriseChannel, Channel, Channels, ChannelSettings, LogChannel, WebhookChannel
+from betimes.outbound.channels import (
+    AppriseChannel,
+    Channel,
+    ChannelMessage,
+    Channels,
+    ChannelSettings,
+    LogChannel,
+    WebhookChannel,
+)
 from betimes.outbound.failures import BadAddress, BadStatus, ChannelSendFailed, UnknownChannel
+from betimes.outbound.handlers import HandlerContext
 from tests.outbound.receivers import SECRETS, Receiver, receiver, speaking, webhooks
 
 PASSWORD = "hunter2"
@@ -40,7 +49,8 @@ async def channels(named: Mapping[str, Channel], **more: Any) -> AsyncIterator[C
 
 
 async def send(sending: Channels, channel: str, address: str | None = "ada@example.org", tenant: str = "acme") -> None:
-    await sending.send(channel, address, "Hello", "World", id="inbox:ada:1:0", metadata={"n": 1}, tenant=tenant)
+    message = ChannelMessage(channel, "ada", address, "Hello", "World", {"n": 1})
+    await sending.send(message, HandlerContext("inbox:ada:1:0", tenant, 1))
 
 
 def apprise_to(here: Receiver, path: str = "people/{address}", **more: Any) -> AppriseChannel:

@@ -22,8 +22,8 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_examples_run() -> None:
-    verify, handler = blocks("python")
-    for example, printed in ((verify, """b'{"thanks for": "r1"}'\n"""), (handler, "")):
+    verify, handler, channel = blocks("python")
+    for example, printed in ((verify, """b'{"thanks for": "r1"}'\n"""), (handler, ""), (channel, "")):
         run = [sys.executable, "-c", example]
         done = subprocess.run(run, capture_output=True, text=True, timeout=HANGS_S, check=False)
         assert (done.stdout, done.stderr) == (printed, "")

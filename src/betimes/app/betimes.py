@@ -113,7 +113,7 @@ class Betimes(OwnServices):
         self.declared = declared
         self.handler, self.run, self.schedule = declared.handler, declared.run, declared.schedule
         self.sensor, self.on_message = declared.sensor, declared.on_message
-        self.source, self.enrichment = declared.source, declared.enrichment
+        self.source, self.enrichment, self.channel = declared.source, declared.enrichment, declared.channel
 
     # -- life
 
@@ -151,13 +151,14 @@ class Betimes(OwnServices):
 
     async def _open(self) -> None:
         webhooks = await self._open_webhooks()
-        channels = Channels(self.settings.channels, webhooks=webhooks, now=self.clock)
-        self._closing.callback(channels.close)
+        functions = self.declared.channels
+        self._channels = Channels(self.settings.channels, functions=functions, webhooks=webhooks, now=self.clock)
+        self._closing.callback(self._channels.close)
         self._http_sources = {name: said.source() for name, said in self.settings.sources.items()}
         for source in self._http_sources.values():
             self._closing.push_async_callback(source.close)
         self._closing.callback(self._handlers.close)
-        engine = self._make_engine(self._executors(channels, webhooks))
+        engine = self._make_engine(self._executors(webhooks))
         self._engine = self._starter.engine = engine
         self._deployment = self._make_deployment()
         self._secrets.box = self._deployment.box
@@ -207,10 +208,10 @@ class Betimes(OwnServices):
         except MissingExtra:
             return None
 
-    def _executors(self, channels: Channels, webhooks: Webhooks | None) -> Mapping[str, Executor]:
+    def _executors(self, webhooks: Webhooks | None) -> Mapping[str, Executor]:
         executors = {
             **self._guard({**self._handlers.executors(), **self._evaluators.executors()}),
-            **delivery_executors(lambda: self.engine, channels, {*CHANNELS, *self.settings.channels.names}),
+            **delivery_executors(lambda: self.engine, self._channels, {*CHANNELS, *self._channels.names}),
             "sweep": sweeper(lambda: self.engine),
             EXECUTOR: backtester(lambda: self.engine, self.backtest),
         }
@@ -225,9 +226,9 @@ class Betimes(OwnServices):
     async def _put_in_force(self) -> None:
         await self._secrets.ensure()
         own = self.mine
-        if self.declared.registry:
+        if self.declared.policy:
             state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
-            overrides = merge(state.policy if state else {}, {"runs": {"registry": self.declared.registry}})
+            overrides = merge(state.policy if state else {}, self.declared.policy)
             await own.tenants.set_policy(PolicyRequest(overrides))
         if self._app is not None or not self.declared.is_empty:
             application = self._app or DEFAULT_APP
@@ -266,7 +267,7 @@ class Betimes(OwnServices):
             name=self.name,
             sources={**self._http_sources, **self.declared.sources},
             handlers=self._handlers.functions,
-            has_channel=self.settings.channels.has,
+            has_channel=self._channels.has,
             tenant=tenant,
             source_timeout_s=self.settings.intents.source_timeout_s,
             report=self._report,

@@ -1,7 +1,7 @@
-"""Declarations of an application in Python, before it starts: handlers, runs, schedules, sensors, sources, a scorer.
+"""Declarations of an application in Python, before it starts: handlers, runs, schedules, sensors, channels and more.
 
-Declarations are kept here and put in force when `Betimes` opens, for its own tenant: a run's handler into the registry,
-schedules and sensors as definitions under the function's name.
+Declarations are kept here and put in force when `Betimes` opens, for its own tenant: a run's handler and a new channel
+in the policy, schedules and sensors as definitions under the function's name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from betimes.core.instants import parse_seconds
 from betimes.domain.targets import HandlerTarget
 from betimes.intents.sources import Source, check_source_name
 from betimes.notifications.enrichment import Provider
-from betimes.outbound.handlers import Handlers
+from betimes.notifications.policy import IN_APP, Channel, ChannelName, NotificationsPolicy
+from betimes.outbound.handlers import Handlers, Invoke
 from betimes.schedules.views import ScheduleRequest
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.model import HandlerEvaluator
@@ -41,7 +42,9 @@ class Declarations:
         self._is_open = is_open
         self.handlers = handlers
         self.evaluators = evaluators
-        self.registry: dict[str, dict[str, Any]] = {}
+        self.policy: dict[str, dict[str, dict[str, Any]]] = {}
+        """The overrides of the policy that runs and channels need."""
+        self.channels: dict[str, Invoke] = {}
         self.schedules: list[ScheduleRequest] = []
         self.sensors: list[SensorRequest] = []
         self.sources: dict[str, Source] = {}
@@ -50,7 +53,7 @@ class Declarations:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was declared: the process only uses what others serve."""
-        known = (self.handlers.functions, self.registry, self.schedules, self.sensors, self.sources)
+        known = (self.handlers.functions, self.channels, self.schedules, self.sensors, self.sources)
         return not any(known) and self.scorer is None
 
     def _demand_closed(self, what: str) -> None:
@@ -73,7 +76,32 @@ class Declarations:
         def register(function: Function) -> Function:
             name = f"run.{trigger_type}"
             self.handlers.handler(name)(function)
-            self.registry[trigger_type] = {**entry, "handler": {"kind": "python", "name": name}}
+            self._override("runs", "registry", trigger_type, {**entry, "handler": {"kind": "python", "name": name}})
+            return function
+
+        return register
+
+    def _override(self, section: str, table: str, name: str, entry: Mapping[str, Any]) -> None:
+        self.policy.setdefault(section, {}).setdefault(table, {})[name] = entry
+
+    def channel(self, name: str, **entry: Any) -> Register:
+        """Deliver messages of this channel with the function; `entry` overrides its entry in the policy.
+
+        It is given a `ChannelMessage`, and a `HandlerContext` if it takes two arguments. An error is tried again as the
+        policy says; `GiveUp` ends it, `RetryAfter` has pauses of its own.
+        """
+        self._demand_closed("channel")
+        _demand_called("channel", name, "@bt.channel('push')")
+        check_value({name: entry}, dict[ChannelName, Channel])
+        if name == IN_APP:
+            raise Invalid("in_app needs no function: messages go to the person's feed in the commit that decides them")
+
+        def register(function: Function) -> Function:
+            if name in self.channels:
+                raise Invalid(f"there is a channel {name!r} already; give this one another name")
+            self.channels[name] = self.handlers.bind(function)
+            if entry or name not in NotificationsPolicy().channels:
+                self._override("notifications", "channels", name, entry)
             return function
 
         return register

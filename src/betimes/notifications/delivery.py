@@ -8,7 +8,7 @@ to the feed itself. The inbox, not the executor, chooses the next channel when o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -19,7 +19,9 @@ from betimes.engine.engine import Engine
 from betimes.notifications.message_texts import Text, digest_title
 from betimes.notifications.pending_delivery import load_delivery
 from betimes.notifications.policy import DELIVERY_PAUSES_S
+from betimes.outbound.channels import ChannelMessage
 from betimes.outbound.failures import giving_up
+from betimes.outbound.handlers import HandlerContext, context_of
 
 PREFIX = "deliver:"
 CHANNELS = ("push", "email", "sms")
@@ -30,17 +32,7 @@ MESSAGE_CHARS_MAX = 20_000
 class Sender(Protocol):
     """Sends a message through a channel once, or raises; `outbound.channels.Channels` is one."""
 
-    async def send(
-        self,
-        channel: str,
-        address: str | None,
-        title: str,
-        message: str,
-        *,
-        id: str,
-        metadata: Mapping[str, Any],
-        tenant: str,
-    ) -> None: ...
+    async def send(self, message: ChannelMessage, context: HandlerContext) -> None: ...
 
 
 class DeliveryPayload(msgspec.Struct, frozen=True):
@@ -64,9 +56,9 @@ def delivery_executors(
             found = await load_delivery(engine(), inbox, channel, payload.segments)
             if found.objection:
                 raise GiveUp(found.objection)
-            title, message, metadata = compose_message(found.texts, is_digest=payload.digest)
-            ids = {"id": call.id.handle, "tenant": inbox.tenant}
-            await sender.send(channel, found.address, title, message, metadata=metadata, **ids)
+            title, text, metadata = compose_message(found.texts, is_digest=payload.digest)
+            message = ChannelMessage(channel, inbox.id, found.address, title, text, metadata)
+            await sender.send(message, context_of(call))
         return {"channel": channel}
 
     return {PREFIX + channel: deliver for channel in channels}

@@ -1,9 +1,9 @@
 """Channels: the ways by which a message reaches a person, as the server is configured.
 
 Where a person is reached (the address) is data; how (service, credentials) is configuration: a channel is a set of
-Apprise URLs, a signed webhook, or the log. A tenant may have channels of its own in place of the deployment's, or
-without them. A message is sent once per call; trying again is the engine's, so a channel of several URLs may repeat the
-ones that worked.
+Apprise URLs, a signed webhook, or the log; or it is a function of the application (`@bt.channel`). A tenant may have
+channels of its own in place of the deployment's, or be without them. A message is sent once per call; trying again is
+the engine's, so a channel of several URLs may repeat the ones that worked.
 
 Credentials are in URLs. They appear in no error, log or repr: what Apprise and its HTTP client log while they send for
 us is dropped, and of what they raise only the kind of error is told.
@@ -18,11 +18,13 @@ from urllib.parse import quote
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
 from betimes.core.names import Url
 from betimes.notifications.policy import IN_APP
 from betimes.outbound.apprise_client import Apprised
 from betimes.outbound.failures import BadAddress, ChannelSendFailed, UnknownChannel
+from betimes.outbound.handlers import HandlerContext, Invoke
 from betimes.outbound.webhooks import Webhooks
 
 ADDRESS_CHARS_MAX = 512
@@ -86,6 +88,19 @@ class LogChannel(_Channel, tag="log", frozen=True):
 Channel: TypeAlias = AppriseChannel | WebhookChannel | LogChannel
 
 
+class ChannelMessage(msgspec.Struct, frozen=True):
+    """A message on its way to a person: what a channel is given, a function of the application too."""
+
+    channel: str
+    user_id: str
+    address: str | None
+    """Where the person is reached on this channel, if their preferences say so."""
+    title: str
+    message: str
+    metadata: dict[str, Any]
+    """The notification's own, with its `event_id` and `event_type`; of a digest, `digest` with the event ids."""
+
+
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The deployment's channels by name, and what tenants have instead; None takes a channel away."""
 
@@ -97,32 +112,31 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """Return every channel that anybody has."""
         return frozenset(self.channels).union(*self.tenants.values())
 
-    def has(self, tenant: str, channel: str) -> bool:
-        """Return whether a message of this tenant can go that way; in_app needs no configuration."""
-        return channel == IN_APP or self.of(tenant, channel) is not None
-
     def of(self, tenant: str, channel: str) -> Channel | None:
         own = self.tenants.get(tenant, {})
         return own[channel] if channel in own else self.channels.get(channel)
 
 
 class Channels:
-    """Sends messages through configured channels; close it to let its threads go."""
+    """Sends messages through configured channels and functions; close it to let its threads go."""
 
     def __init__(
         self,
         settings: ChannelSettings,
         *,
+        functions: Mapping[str, Invoke] | None = None,
         webhooks: Webhooks | None = None,
         log: Callable[..., Any] | None = None,
         now: Callable[[], Instant] | None = None,
     ) -> None:
         """`webhooks` carries channels of that kind and must be open; `log` is given what the log's channels send.
 
-        With a clock of its own (`now`), such as a virtual one, a line of the log says what it shows, as `at`.
+        `functions` are channels of the deployment too, in place of the log; raise `Invalid` if the settings have
+        another one of that name. With a clock of its own (`now`), such as a virtual one, a line of the log says what
+        it shows, as `at`.
         """
-        self._now = now
-        self._settings = settings
+        self._settings, self._functions, self._now = settings, functions or {}, now
+        _demand_one_place(settings.channels, self._functions)
         self._webhooks = webhooks
         self._log = log or _log_message
         self._apprised = Apprised()
@@ -130,35 +144,52 @@ class Channels:
     def close(self) -> None:
         self._apprised.close()
 
-    async def send(
-        self,
-        channel: str,
-        address: str | None,
-        title: str,
-        message: str,
-        *,
-        id: str,
-        metadata: Mapping[str, Any],
-        tenant: str,
-    ) -> None:
-        """Send once through the tenant's channel of that name, or raise an `EffectFailed`."""
-        match self._settings.of(tenant, channel):
+    @property
+    def names(self) -> frozenset[str]:
+        """Return every channel that anybody has."""
+        return self._settings.names.union(self._functions)
+
+    def has(self, tenant: str, channel: str) -> bool:
+        """Return whether a message of this tenant can go that way; in_app needs no configuration."""
+        return channel == IN_APP or self._of(tenant, channel) is not None
+
+    def _of(self, tenant: str, channel: str) -> Channel | Invoke | None:
+        is_own = channel in self._settings.tenants.get(tenant, {})
+        function = None if is_own else self._functions.get(channel)
+        return function or self._settings.of(tenant, channel)
+
+    async def send(self, message: ChannelMessage, context: HandlerContext) -> None:
+        """Send once through the tenant's channel of that name; raise an `EffectFailed`, or what a function raises."""
+        channel = message.channel
+        match self._of(context.tenant, channel):
             case None:
-                raise UnknownChannel(f"no channel {channel!r} is configured for the tenant {tenant!r}")
+                raise UnknownChannel(f"no channel {channel!r} is configured for the tenant {context.tenant!r}")
             case AppriseChannel(urls, timeout_s):
-                filled = [_fill_address(channel, url, address) for url in urls]
-                await self._apprised.send(channel, filled, title, message, timeout_s)
+                filled = [_fill_address(channel, url, message.address) for url in urls]
+                await self._apprised.send(channel, filled, message.title, message.message, timeout_s)
             case WebhookChannel(url, timeout_s):
-                body = {"channel": channel, "address": address, "title": title, "message": message}
-                await self._post(url, body | {"metadata": dict(metadata)}, id, tenant, timeout_s)
+                body = {name: getattr(message, name) for name in ("channel", "address", "title", "message", "metadata")}
+                await self._post(url, body, context, timeout_s)
             case LogChannel():
                 at = {"at": render(self._now())} if self._now else {}
-                self._log("notification", **at, channel=channel, address=address, title=title, message=message, id=id)
+                told = {name: getattr(message, name) for name in ("channel", "address", "title", "message")}
+                self._log("notification", **at, **told, id=context.effect_id)
+            case function:
+                await function(message, context)
 
-    async def _post(self, url: str, body: Mapping[str, Any], id: str, tenant: str, timeout_s: float) -> None:
+    async def _post(self, url: str, body: Mapping[str, Any], context: HandlerContext, timeout_s: float) -> None:
         if self._webhooks is None:
             raise ChannelSendFailed("a channel is a webhook, but the channels were given no `webhooks`")
-        await self._webhooks.post(url, encode(body).encode(), id=id, tenant=tenant, timeout_s=timeout_s)
+        raw = encode(body).encode()
+        await self._webhooks.post(url, raw, id=context.effect_id, tenant=context.tenant, timeout_s=timeout_s)
+
+
+def _demand_one_place(configured: Mapping[str, Channel], functions: Mapping[str, Invoke]) -> None:
+    """Raise `Invalid` if a channel is both configured and a function; the log is where channels go without either."""
+    twice = sorted(name for name in functions if not isinstance(configured.get(name, LogChannel()), LogChannel))
+    if twice:
+        told = f"both @bt.channel and the configuration say how {', '.join(twice)} is sent; say it in one place only"
+        raise Invalid(told, tuple((f"channels.{name}", "the application declares @bt.channel") for name in twice))
 
 
 def _fill_address(channel: str, url: str, address: str | None) -> str:

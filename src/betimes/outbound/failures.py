@@ -92,7 +92,7 @@ def giving_up(pauses_s: Sequence[float] = ()) -> Iterator[None]:
     """Tell the engine when trying again is no use, and else after which pauses, if they are not its own."""
     try:
         yield
-    except GiveUp:
+    except (GiveUp, RetryAfter):
         raise
     except Exception as failure:
         if isinstance(failure, EffectFailed) and failure.permanent:

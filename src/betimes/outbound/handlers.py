@@ -1,4 +1,4 @@
-"""Python handlers by name: calls to `handler:<name>` run in this process.
+"""Python handlers by name: calls to `handler:<name>` run in this process, and so do channels that are functions.
 
 An async handler is awaited. Any other runs in a thread of a bounded pool, so that it may block; it cannot be broken
 off: when its lease is lost or the engine closes, nobody waits for it any more, and it ends by itself. A handler is
@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -38,6 +38,13 @@ class HandlerContext(msgspec.Struct, frozen=True):
     """The same on every attempt: a key for whatever the handler does elsewhere."""
     tenant: str
     attempt: int
+
+
+Invoke: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Any]]
+
+
+def context_of(call: EffectCall) -> HandlerContext:
+    return HandlerContext(call.id.handle, call.id.tenant, call.attempt)
 
 
 class Handlers:
@@ -85,27 +92,34 @@ class Handlers:
         threads.shutdown(wait=False, cancel_futures=True)
 
     def _executor(self, function: Callable[..., Any]) -> Executor:
+        invoke = self.bind(function)
+
+        async def execute(call: EffectCall) -> Any:
+            return await invoke(call.payload, context_of(call))
+
+        return execute
+
+    def bind(self, function: Callable[..., Any]) -> Invoke:
+        """Return what calls the function, awaited or in a thread, with the context if it takes one."""
         with_context = wants_context(function)
         # An object whose `__call__` is async is no coroutine function itself.
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
-        async def execute(call: EffectCall) -> Any:
-            context = (HandlerContext(call.id.handle, call.id.tenant, call.attempt),) if with_context else ()
+        async def invoke(payload: Any, context: HandlerContext) -> Any:
+            arguments = (payload, context) if with_context else (payload,)
             try:
-                result = (
-                    function(call.payload, *context) if is_async else await self._in_thread(function, call, context)
-                )
+                result = function(*arguments) if is_async else await self._in_thread(function, arguments)
                 return await result if inspect.isawaitable(result) else result
             except SystemExit as error:
                 raise RuntimeError(f"the handler exited with {error.code!r}") from error
 
-        return execute
+        return invoke
 
-    async def _in_thread(self, function: Callable[..., Any], call: EffectCall, context: tuple[Any, ...]) -> Any:
+    async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         # Threads of a pool do not inherit the context, in which the engine notes that a call is carried out.
         work = copy_context().run
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, work, _call, function, call.payload, *context)
+        return await loop.run_in_executor(self._threads, work, _call, function, *arguments)
 
 
 def wants_context(function: Callable[..., Any]) -> bool:
