@@ -57,6 +57,8 @@ LEDGER: dict[str, Any] = {
     "settled": 10**9,
     "after": 9,
     "before": 10**9,
+    "first": 10,
+    "last": 10**9,
     "any_kind": None,
 }
 

@@ -176,6 +176,8 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
             ("backwards", "kind", "until_at", "by_seq_back"),
             "ledger_kind (tenant=? AND kind=? AND rowid",
         ),
+        ("ledger_span", ("forwards", "since_at"), "SEARCH b USING INTEGER PRIMARY KEY (rowid>?)"),
+        ("ledger_span", ("backwards", "until_at"), "SEARCH g USING INTEGER PRIMARY KEY (rowid<?)"),
         ("history", (), "ledger_1 (tenant=? AND kind=? AND id=? AND version>?)"),
         ("ledger", ("forwards", "tenant", "by_seq"), "INTEGER PRIMARY KEY (rowid>?)"),
         ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=?)"),

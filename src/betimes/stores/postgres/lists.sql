@@ -206,6 +206,32 @@ WHERE seq <= :settled
     AND at < :until_at --?
 ORDER BY seq DESC LIMIT :limit;
 
+-- ledger_span: the next blocks in a row that may hold the instants asked for: where they begin and where they end
+SELECT b.first, coalesce((
+    SELECT g.first - 1 FROM betimes.ledger_block g WHERE g.last > b.last AND (false
+        OR g.at_max < :since_at --?
+        OR g.at_min >= :until_at --?
+    ) ORDER BY g.last LIMIT 1
+), :last) AS last
+FROM betimes.ledger_block b
+WHERE b.last >= :first
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last LIMIT 1;
+
+-- ledger_span_backwards: the same against commit order
+SELECT coalesce((
+    SELECT g.last + 1 FROM betimes.ledger_block g WHERE g.last < b.first AND (false
+        OR g.at_max < :since_at --?
+        OR g.at_min >= :until_at --?
+    ) ORDER BY g.last DESC LIMIT 1
+), :first) AS first, b.last
+FROM betimes.ledger_block b
+WHERE b.last <= (SELECT last FROM betimes.ledger_block WHERE last >= :last ORDER BY last LIMIT 1)
+    AND b.at_max >= :since_at --?
+    AND b.at_min < :until_at --?
+ORDER BY b.last DESC LIMIT 1;
+
 -- ledger_of_tenant: segments in commit order of one tenant: each of its kinds along an index, merged
 WITH RECURSIVE kinds (kind) AS (
     SELECT :kind::text COLLATE "C" --?
@@ -213,26 +239,13 @@ WITH RECURSIVE kinds (kind) AS (
     UNION ALL --? any_kind
     SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
     FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
-), bounds AS MATERIALIZED (
-    SELECT
-        (
-            SELECT coalesce(min(first), 0) FROM betimes.ledger_block WHERE true
-            AND at_max >= :since_at --?
-        ) AS first,
-        (
-            SELECT coalesce(max(last), 0) FROM betimes.ledger_block WHERE true
-            AND at_min < :until_at --?
-            AND (last < 9223372036854775807 OR (SELECT min(at) FROM betimes.ledger WHERE seq >= first) < :until_at) --?
-        ) AS last
 )
 SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
     l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
 FROM kinds k
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.ledger
-    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 <= :settled
-        AND seq + 0 >= (SELECT first FROM bounds) AND seq + 0 <= (SELECT last FROM bounds)
-        AND seq + 0 > :after
+    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 >= :first AND seq + 0 <= :last
         AND id = :id --?
         AND correlation = :correlation --?
         AND turn = :turn --?
@@ -249,26 +262,13 @@ WITH RECURSIVE kinds (kind) AS (
     UNION ALL --? any_kind
     SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
     FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
-), bounds AS MATERIALIZED (
-    SELECT
-        (
-            SELECT coalesce(min(first), 0) FROM betimes.ledger_block WHERE true
-            AND at_max >= :since_at --?
-        ) AS first,
-        (
-            SELECT coalesce(max(last), 0) FROM betimes.ledger_block WHERE true
-            AND at_min < :until_at --?
-            AND (last < 9223372036854775807 OR (SELECT min(at) FROM betimes.ledger WHERE seq >= first) < :until_at) --?
-        ) AS last
 )
 SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
     l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
 FROM kinds k
 CROSS JOIN LATERAL (
     SELECT * FROM betimes.ledger
-    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 <= :settled
-        AND seq + 0 >= (SELECT first FROM bounds) AND seq + 0 <= (SELECT last FROM bounds)
-        AND seq + 0 < :before --?
+    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 >= :first AND seq + 0 <= :last
         AND id = :id --?
         AND correlation = :correlation --?
         AND turn = :turn --?

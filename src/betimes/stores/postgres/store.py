@@ -28,7 +28,7 @@ from typing import Any
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment, segment_of
+from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
 from betimes.engine.clock_report import ClockReport
@@ -56,6 +56,7 @@ from betimes.engine.store import (
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refusal_of
 from betimes.stores.postgres.due_transaction import DueTx, LastReads
+from betimes.stores.postgres.ledger_pages import read_ledger
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
 from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.read_model import PostgresReadModel
@@ -314,27 +315,8 @@ class PostgresStore(PostgresReadModel):
         return rows.history(stream, await self._sessions.rows(statement))
 
     async def ledger(self, query: LedgerQuery) -> list[Segment]:
-        narrowed: dict[str, Any] = {
-            "tenant": query.tenant,
-            "kind": query.kind,
-            "id": query.id,
-            "key": query.key,
-            "turn": query.turn,
-            "correlation": query.correlation,
-            "since_at": query.since_at,
-            "until_at": query.until_at,
-            "limit": min(query.limit, PAGE_MAX),
-        }
-        name = _ledger_statement(query)
-        if name == "ledger_of_tenant":
-            narrowed["any_kind"] = query.kind is None or None
         async with self._sessions.session() as session:
-            narrowed["settled"] = await session.value(self._statement("settled_seq"))
-            if query.backwards:
-                page = self._statement(f"{name}_backwards", **narrowed, before=query.after or None)
-            else:
-                page = self._statement(name, **narrowed, after=query.after)
-            return [segment_of(record) for record in await session.rows(page)]
+            return await read_ledger(session, self._statement, query)
 
     async def policy(self, fingerprint: str) -> str | None:
         body: str | None = await self._sessions.value(self._statement("policy", fingerprint=fingerprint))
@@ -384,14 +366,3 @@ def _name_values(prefix: str, value: StreamId | EffectId | None, kind: type[Stre
     """The parts of an id as parameters, or as many that are not given."""
     parts = value or (None,) * len(kind._fields)
     return {f"{prefix}_{field}": part for field, part in zip(kind._fields, parts, strict=True)}
-
-
-def _ledger_statement(query: LedgerQuery) -> str:
-    """Return the name of the statement that reads along the index with the fewest rows to pass over."""
-    if query.key is not None or query.correlation:
-        return "ledger"
-    if None not in (query.tenant, query.kind, query.id):
-        return "ledger_of_stream"
-    if query.tenant is not None:
-        return "ledger_of_tenant"
-    return "ledger" if query.since_at is None and query.until_at is None else "ledger_between"

@@ -30,6 +30,8 @@ from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import RowPlace, effect_row, listed_stream, row_of, waiting_send
 
 SEQ_MAX = 2**63 - 1
+SPANS_MAX = 32
+"""Spans of blocks that one page is looked for in, one after the other; what is behind them is read as one."""
 
 
 def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
@@ -99,13 +101,12 @@ def history(
 def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
     """One stream is read in the order of its versions, which is its commit order and that of an index.
 
-    Of one tenant, each kind is read along an index, from and to where the instants asked for may be. Where instants
-    alone narrow, blocks of the ledger that hold none of them are passed over.
+    Of one tenant, each kind is read along an index. Blocks of the ledger that hold none of the instants asked for are
+    passed over.
     """
     one_stream = None not in (query.tenant, query.kind, query.id)
     # A key or a correlation names few segments; nothing narrows more than their index does.
     by_index = one_stream or query.key is not None or bool(query.correlation)
-    by_instant = not (query.since_at is None and query.until_at is None)
     order = ("by_version" if one_stream else "by_seq") + ("_back" if query.backwards else "")
     bindings = {
         "after": query.after or (SEQ_MAX if query.backwards else 0),
@@ -127,13 +128,35 @@ def ledger(connection: Connection, query: LedgerQuery) -> list[Segment]:
         "until_at": query.until_at,
         "limit": min(query.limit, PAGE_MAX),
     }
-    if by_index:
-        name = "ledger"
-    elif query.tenant is not None:
-        name = "ledger_of_tenant"
+    if query.tenant is not None and not by_index:
+        found = _ledger_of_tenant(connection, query, bindings)
     else:
-        name = "ledger_between" if by_instant else "ledger"
-    return [segment_of(columns) for columns in connection.json(name, bindings)]
+        name = "ledger_between" if _is_by_instant(query) and not by_index else "ledger"
+        found = connection.json(name, bindings)
+    return [segment_of(columns) for columns in found]
+
+
+def _ledger_of_tenant(connection: Connection, query: LedgerQuery, asked: Mapping[str, Any]) -> list[Any]:
+    """Read a page span by span: one segment that is dated ahead costs its own block, not all that was written since."""
+    found: list[Any] = []
+    first, last = (0, asked["after"] - 1) if query.backwards else (asked["after"] + 1, SEQ_MAX)
+    for number in range(SPANS_MAX):
+        span = first, last
+        if _is_by_instant(query) and number < SPANS_MAX - 1:
+            spans = connection.json("ledger_span", {**asked, "first": first, "last": last})
+            if not spans:
+                break
+            span = max(first, spans[0][0]), min(last, spans[0][1])
+        place = {"first": span[0], "last": span[1], "limit": asked["limit"] - len(found)}
+        found += connection.json("ledger_of_tenant", {**asked, **place})
+        first, last = (first, span[0] - 1) if query.backwards else (span[1] + 1, last)
+        if first > last or len(found) == asked["limit"]:
+            break
+    return found
+
+
+def _is_by_instant(query: LedgerQuery) -> bool:
+    return not (query.since_at is None and query.until_at is None)
 
 
 def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 
 from msgspec.structs import replace
 
@@ -193,8 +193,8 @@ async def segments_are_found_by_instant_whatever_their_order(pair: Pair) -> None
         wanted = [
             s for s in everything if (since_at is None or s.at >= since_at) and (until_at is None or s.at < until_at)
         ]
-        for backwards in (False, True):
-            query = LedgerQuery(since_at=since_at, until_at=until_at, backwards=backwards, limit=400)
+        for backwards, tenant in product((False, True), (None, A.tenant)):
+            query = LedgerQuery(tenant=tenant, since_at=since_at, until_at=until_at, backwards=backwards, limit=400)
             found: list[Segment] = []
             while page := await pair.two.ledger(replace(query, after=found[-1].seq if found else 0)):
                 found += page

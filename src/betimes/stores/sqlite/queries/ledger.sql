@@ -55,6 +55,26 @@ SELECT json_group_array(@segment_columns) FROM (
     LIMIT :limit
 ) AS l;
 
+-- ledger_span: The next blocks in a row that may hold the instants asked for: where they begin and where they end.
+SELECT json_group_array(json_array(first, last)) FROM (
+    SELECT
+        b.first, --? forwards
+        ifnull((SELECT g.first - 1 FROM ledger_block AS g WHERE g.last > b.last AND (FALSE --? forwards
+        ifnull((SELECT g.last + 1 FROM ledger_block AS g WHERE g.last < b.first AND (FALSE --? backwards
+            OR g.at_max < :since_at --? since_at
+            OR g.at_min >= :until_at --? until_at
+        ) ORDER BY g.last LIMIT 1), :last) AS last --? forwards
+        ) ORDER BY g.last DESC LIMIT 1), :first) AS first, --? backwards
+        b.last --? backwards
+    FROM ledger_block AS b
+    WHERE b.last >= :first --? forwards
+    WHERE b.last <= (SELECT last FROM ledger_block WHERE last >= :last ORDER BY last LIMIT 1) --? backwards
+    AND b.at_max >= :since_at --? since_at
+    AND b.at_min < :until_at --? until_at
+    ORDER BY b.last LIMIT 1 --? forwards
+    ORDER BY b.last DESC LIMIT 1 --? backwards
+);
+
 -- ledger_of_tenant: The same of one tenant: each of its kinds is read along an index, and the pages are merged.
 WITH RECURSIVE kinds (kind) AS (
     SELECT :kind --? kind
@@ -62,23 +82,13 @@ WITH RECURSIVE kinds (kind) AS (
     UNION ALL --? any_kind
     SELECT (SELECT min(l.kind) FROM ledger AS l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
     FROM kinds AS k WHERE k.kind IS NOT NULL --? any_kind
-), bounds (first, last) AS MATERIALIZED (
-    SELECT
-        (SELECT ifnull(min(first), 0) FROM ledger_block
-        WHERE at_max >= :since_at --? since_at
-        ),
-        (SELECT ifnull(max(last), 0) FROM ledger_block
-        WHERE at_min < :until_at --? until_at
-        AND (last < 9223372036854775807 OR (SELECT min(at) FROM ledger WHERE seq >= first) < :until_at) --? until_at
-        )
 )
 SELECT json_group_array(@segment_columns) FROM (
     SELECT l.* FROM (
         SELECT l.seq AS n FROM kinds AS k CROSS JOIN ledger AS l ON l.seq IN (
             SELECT seq FROM ledger
             WHERE tenant = :tenant AND kind = k.kind
-            AND seq > max(:after, (SELECT first FROM bounds) - 1) AND seq <= (SELECT last FROM bounds) --? forwards
-            AND seq <= min(:after - 1, (SELECT last FROM bounds)) AND seq >= (SELECT first FROM bounds) --? backwards
+            AND seq BETWEEN :first AND :last
             AND +id = :id --? id
             AND +correlation = '' --? no_correlation
             AND +turn = :turn --? turn
