@@ -13,17 +13,18 @@ from betimes.app.routes import ROUTES
 from betimes.core.errors import Invalid
 from betimes.http.openapi import openapi
 from betimes.http.routes import PUBLIC, RequestContext, Route
+from betimes.ledger.dry_run_view import DryRunView
 from tests.http.served import Site, site
 
-API: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1.0")))
+API: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi(ROUTES, "1.0", DryRunView)))
 SCHEMAS: dict[str, Any] = API["components"]["schemas"]
 FREE = {
     ("AlternativeChange", "from"),
     ("AlternativeChange", "to"),
     ("DryRunAnswer", "body"),  # as the write would answer
-    ("DryRunAnswer", "dry_run"),  # docs/dry-run.md
     ("StreamDetail", "state"),
     ("SegmentView", "command"),
+    ("TriedSegment", "command"),
     ("ExplanationView", "command"),
     ("PolicyCheck", "overrides"),  # also such that are not valid
     ("PolicyView", "overrides"),
@@ -161,6 +162,7 @@ def test_a_dry_run_has_the_body_that_the_write_would_answer_with() -> None:
     answer, body = post["application/vnd.betimes.dry-run+json"]["schema"]["allOf"]
     assert answer == {"$ref": "#/components/schemas/DryRunAnswer"}
     assert body["properties"]["body"] == post["application/json"]["schema"]
+    assert SCHEMAS["DryRunAnswer"]["properties"]["dry_run"]["$ref"] == "#/components/schemas/DryRunView"
     gone = API["paths"]["/v1/schedules/{schedule_id}"]["delete"]["responses"]["200"]["content"]
     assert gone["application/vnd.betimes.dry-run+json"]["schema"]["allOf"][1]["properties"]["body"] == {"type": "null"}
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from betimes.admin.service import NewKey
@@ -15,6 +16,7 @@ from betimes.domain.service import Caller
 from betimes.engine.dry_run import ALARMS_MAX
 from betimes.engine.store import LedgerQuery
 from betimes.http.dry_runs import MEDIA_TYPE
+from betimes.ledger.dry_run_view import DryRunView
 from tests.http.served import Client, Site, site
 from tests.http.stores import STORES, StoreName
 from tests.http.trials import compare_dry_runs
@@ -65,6 +67,7 @@ async def test_the_answer_holds_what_would_be_written_asked_for_and_waited_for()
         assert tried.json["status"] == 200
         assert tried.json["body"]["result"] == "ALLOW"
         report = tried.json["dry_run"]
+        assert len(msgspec.convert(report, DryRunView).segments) == len(report["segments"]) == 2
         assert report["segments"][0]["segment_id"] == "account:acct-7:1"
         assert report["segments"][0]["events"][0]["type"] == "RunAllowed"
         assert {rule["outcome"] for rule in report["segments"][0]["rules"]} == {"passed"}

@@ -214,6 +214,7 @@ async def test_the_description_holds_together() -> None:
     async with site(dev=False) as s:
         api = await _described(s)
     assert api["openapi"] == "3.1.0"
+    assert "$ref" in api["components"]["schemas"]["DryRunAnswer"]["properties"]["dry_run"]
     schemas = api["components"]["schemas"]
     for reference in _found(api, "$ref"):
         assert reference.startswith("#/components/schemas/")

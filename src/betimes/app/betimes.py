@@ -312,6 +312,8 @@ class Betimes(OwnServices):
         """Return the same services for another tenant, or on another's behalf."""
         return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, deployment=self._deployment)
 
+    dry_run_report = DryRun.dry_run_report
+
     def dry_run(
         self, caller: Caller | None = None, *, at: Instant | str | None = None, policy: Body | None = None
     ) -> DryRun:

@@ -28,6 +28,8 @@ NO_PASS = "a pass over what is due cannot be tried; a sweep has a dry run of its
 class DryRun(Tenancy):
     """The services of one caller. An evaluator is not asked: that may do something outside."""
 
+    dry_run_report = DryRunView
+
     def __init__(
         self, services: Tenancy, at: Instant | None, policy: Body | None, tally: CommitCounters, *, is_virtual: bool
     ) -> None:

@@ -71,13 +71,14 @@ _DRY_RUN = (
 _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 
 
-def openapi(routes: Iterable[Route], version: str) -> dict[str, Any]:
-    """The description of the API."""
+def openapi(routes: Iterable[Route], version: str, report: Any = Any) -> dict[str, Any]:
+    """Return the description of the API, in which a dry run reports this type."""
     listed = [*routes]
+    tried = msgspec.defstruct(DryRunAnswer.__name__, [("dry_run", report)], bases=(DryRunAnswer,))
     schemas = Schemas(kind for route in listed for kind in _sent_types(route))
     paths: dict[str, Any] = {}
     for route in listed:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas, tried)
     tags = dict.fromkeys(route.tag for route in listed)
     return {
         "openapi": "3.1.0",
@@ -106,14 +107,14 @@ def _sent_types(route: Route) -> Iterator[Any]:
         yield route.batch_item
 
 
-def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+def _operation(route: Route, schemas: Schemas, tried: type[msgspec.Struct]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
         "tags": [route.tag],
         "summary": route.summary,
         "description": _description(route),
         "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)],
-        "responses": _responses(route, schemas),
+        "responses": _responses(route, schemas, tried),
         "security": [] if route.scope == PUBLIC else [{"key": []}],
     }
     if route.takes_body:
@@ -220,7 +221,7 @@ def _several(generic: Any, kind: Any) -> Any:
 # -- what comes back
 
 
-def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+def _responses(route: Route, schemas: Schemas, tried: type[msgspec.Struct]) -> dict[str, Any]:
     if route.reply is None:
         responses: dict[str, Any] = {"204": {"description": "Done"}}
     else:
@@ -236,8 +237,8 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
         written = responses.get(str(route.status), {}).get("content", {}).get(route.media_type, {})
         # the body of a dry run is what the write itself would answer with
         body = {"properties": {"body": written.get("schema", {"type": "null"})}}
-        tried = {MEDIA_TYPE: {"schema": {"allOf": [schemas.describe(DryRunAnswer), body]}}}
-        responses["200"] = {**plain, "content": {**plain["content"], **tried}}
+        envelope = {MEDIA_TYPE: {"schema": {"allOf": [schemas.describe(tried), body]}}}
+        responses["200"] = {**plain, "content": {**plain["content"], **envelope}}
     problem = {"application/problem+json": {"schema": schemas.describe(Problem)}}
     for status, codes in sorted(_problems(route).items()):
         description = f"{TITLES[status]}: {', '.join(codes)}"

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -104,8 +104,11 @@ class Readiness:
 class Process:
     """One for everything that is served together."""
 
-    def __init__(self, routes: tuple[Route, ...], *, sessions_act: bool = True, proxy: ProxySignIn = NOBODY) -> None:
+    def __init__(
+        self, routes: tuple[Route, ...], *, report: Any = Any, sessions_act: bool = True, proxy: ProxySignIn = NOBODY
+    ) -> None:
         self.routes = routes
+        self._report = report
         self.sessions_act = sessions_act
         self.proxy = proxy
         self.version = version("betimes")
@@ -127,4 +130,4 @@ class Process:
     @cached_property
     def description(self) -> bytes:
         """The routes as OpenAPI."""
-        return msgspec.json.encode(openapi(self.routes, self.version))
+        return msgspec.json.encode(openapi(self.routes, self.version, self._report))

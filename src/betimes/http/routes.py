@@ -57,6 +57,10 @@ class ServedApplication(Protocol):
     @property
     def is_virtual(self) -> bool: ...
 
+    @property
+    def dry_run_report(self) -> type:
+        """Return the type that a dry run reports."""
+
     def dry_run(
         self, caller: Caller | None = ..., *, at: Instant | None = ..., policy: Body | None = ...
     ) -> TrialApplication: ...

@@ -59,7 +59,7 @@ def serve(
     proxy: ProxySignIn = NOBODY,
 ) -> Site:
     """Return the application behind HTTP, with pages beside its routes."""
-    process = Process(tuple(routes), sessions_act=sessions_act, proxy=proxy)
+    process = Process(tuple(routes), report=application.dry_run_report, sessions_act=sessions_act, proxy=proxy)
     guard = Guard(application, process.identities, dev=dev, proxy=proxy)
     by_path: dict[str, list[Route]] = {}
     for route in process.routes:
