@@ -70,7 +70,8 @@ def test_why_takes_a_person_and_explains_the_last_answer_that_was_not_yes(folder
     said = betimes("why", "ana", folder=folder)
     first, *_, last = said.out.splitlines()
     assert first.startswith("ana was not told “again” (MESSAGE), on Tuesday 17 November 2026 at 02:10")
-    assert "It says the same as an earlier one, exactly (segment 2). [NEVER, DEDUP_EXACT, inbox:ana:3]" in first
+    assert "It says the same as an earlier one, exactly (entry 2 of the person's history)." in first
+    assert first.endswith("[NEVER, DEDUP_EXACT, inbox:ana:3]")
     assert "Other decisions about ana, newest first:" in said.out
     assert last.startswith("  2026-11-17 02:10  ana was not told “first” (MESSAGE) yet. Quiet hours last until 07:00")
     told = betimes("why", "ana", "--json", folder=folder).json

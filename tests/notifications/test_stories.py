@@ -192,3 +192,26 @@ async def test_a_digest_in_the_feed_has_its_lines(backend: Backend, tmp_path: Pa
             ["e0", "e1"],
         )
         assert (await p.service.notification("e1")).status == "digested"
+
+
+@pytest.mark.parametrize(
+    ("after", "status", "follows"),
+    [
+        ("digest", "waiting", "it goes into the next digest"),
+        ("deliver", "delivered", "it is delivered"),
+        ("drop", "suppressed", "it is dropped"),
+    ],
+)
+async def test_a_reminder_without_a_hint_says_what_would_raise_it_and_what_becomes_of_it(
+    backend: Backend, tmp_path: Path, after: str, status: str, follows: str
+) -> None:
+    async with people(backend, tmp_path, after_deferrals=after) as p:
+        answer = await p.service.send(request(event_type="REMINDER", priority_hint=None))
+        assert answer.explanation == (
+            "Its importance is 0.51; below 0.30 it is not told, from 0.65 on at once. A higher priority_hint raises it."
+        )
+        for minutes in (30, 60):
+            await p.tick(NINE + minutes * MINUTE)
+        found = await p.service.notification("e1")
+        assert found.status == status
+        assert found.explanation == f"It was put off as often as it may be, so {follows}."

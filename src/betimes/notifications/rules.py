@@ -98,7 +98,7 @@ def critical(context: RuleContext) -> Finding:
     "P2",
     "NEVER DEDUP_EXACT, DEDUP_NEAR",
     sees=("original", "match", "known"),
-    says="it says the same as an earlier one, {match} (segment {original})",
+    says="it says the same as an earlier one, {match} (entry {original} of the person's history)",
     passes="none of the {known} remembered ones says the same",
     reads=("dedup.window_s", "dedup.near", "dedup.distance_max", "mode", "shadow"),
 )
