@@ -88,3 +88,39 @@ def test_a_decorator_without_parentheses_is_refused(decorator: str) -> None:
 def test_a_sensor_without_a_target_is_refused() -> None:
     with pytest.raises(Invalid, match="needs a target"):
         Betimes("memory://").sensor("30s")
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"debounce": 60}, "debounce: no such field; did you mean debounce_keep, debounce_max_wait_seconds, debounce_"),
+        ({"debounce_second": 1}, "debounce_second: no such field; did you mean debounce_seconds[?]"),
+        ({"cooldown_seconds": -1}, "cooldown_seconds: Expected `int` >= 0"),
+    ],
+)
+def test_a_run_is_told_where_it_is_declared_what_is_wrong_with_its_entry(entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(Invalid, match=f"runs.registry.ORDER_PAID.{told}"):
+        Betimes("memory://").run("ORDER_PAID", **entry)
+
+
+async def test_a_new_type_without_its_limits_is_refused_with_the_function_that_declares_it() -> None:
+    bt = Betimes("memory://", clock=VirtualClock())
+
+    @bt.run("ORDER_PAID", cooldown_seconds=0)
+    def thank(payload: Any) -> None: ...
+
+    with pytest.raises(Invalid) as refused:
+        await bt.open()
+    assert "see @bt.run('ORDER_PAID') of <function" in str(refused.value)
+    assert "thank at" in str(refused.value)
+    assert "needs debounce_seconds=… there" in str(refused.value)
+    assert refused.value.problems == (("runs.registry.ORDER_PAID.debounce_seconds", "is required"),)
+
+
+async def test_a_type_that_the_policy_registers_needs_no_limits_in_python() -> None:
+    entry = {"debounce_seconds": 0, "cooldown_seconds": 0}
+    bt = Betimes("memory://", clock=VirtualClock(), policy={"runs": {"registry": {"ORDER_PAID": entry}}})
+    bt.run("ORDER_PAID")(print)
+    async with bt:
+        asked = {"account_id": "a", "trigger_type": "ORDER_PAID", "idempotency_key": "k"}
+        assert (await bt.runs.trigger(asked)).result == "ALLOW"

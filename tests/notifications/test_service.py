@@ -358,3 +358,14 @@ async def test_a_whole_quiet_day_is_written_as_it_is_read(backend: Backend, tmp_
         for start, end in (("00:00", "00:00"), ("24:00", "07:00"), ("07:00", "24:30")):
             with pytest.raises(Invalid):
                 await p.service.set_preferences("ann", {"quiet_hours": [{"start": start, "end": end}]})
+
+
+async def test_a_value_of_another_shape_is_refused_with_an_example(backend: Backend, tmp_path: Path) -> None:
+    async with people(backend, tmp_path) as p:
+        with pytest.raises(Invalid) as refused:
+            await p.service.set_preferences("ann", {"quiet_hours": {"start": "22:00", "end": "07:00"}})
+        told = 'Expected `array`, got `object`; such as [{"start":"22:00","end":"07:00"}]'
+        assert refused.value.problems == (("quiet_hours", told),)
+        with pytest.raises(Invalid) as refused:
+            await p.service.send(request(channels="push"))
+        assert refused.value.problems == (("channels", 'Expected `array`, got `str`; such as ["push","email"]'),)

@@ -229,7 +229,10 @@ class Betimes(OwnServices):
         if self.declared.policy:
             state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
             overrides = merge(state.policy if state else {}, self.declared.policy)
-            await own.tenants.set_policy(PolicyRequest(overrides))
+            try:
+                await own.tenants.set_policy(PolicyRequest(overrides))
+            except Invalid as refused:
+                raise self.declared.locate(refused) from None
         if self._app is not None or not self.declared.is_empty:
             application = self._app or DEFAULT_APP
             code = self.for_caller(Caller(self._tenant, "app", application=application))

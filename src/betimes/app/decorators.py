@@ -18,6 +18,7 @@ from betimes.intents.sources import Source, check_source_name
 from betimes.notifications.enrichment import Provider
 from betimes.notifications.policy import IN_APP, Channel, ChannelName, NotificationsPolicy
 from betimes.outbound.handlers import Handlers, Invoke
+from betimes.runs.policy import Entry, TriggerType
 from betimes.schedules.views import ScheduleRequest
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.model import HandlerEvaluator
@@ -26,6 +27,8 @@ from betimes.sensors.views import SensorRequest
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_LEFT_OUT = {"debounce_seconds": 1, "cooldown_seconds": 0}
+"""Fields of a trigger type that must be said somewhere, with values that any others go with."""
 _SENSOR_SETTINGS = set(SensorRequest.__struct_fields__) - {"sensor_type", "target"}
 
 
@@ -44,6 +47,7 @@ class Declarations:
         self.evaluators = evaluators
         self.policy: dict[str, dict[str, dict[str, Any]]] = {}
         """The overrides of the policy that runs and channels need."""
+        self._places: dict[str, str] = {}
         self.channels: dict[str, Invoke] = {}
         self.schedules: list[ScheduleRequest] = []
         self.sensors: list[SensorRequest] = []
@@ -72,17 +76,28 @@ class Declarations:
         """The handler of a trigger type's runs; `entry` overrides its registry entry."""
         self._demand_closed("run")
         _demand_called("run", trigger_type, "@bt.run('TRIGGER_TYPE')")
+        # What is left out may be in the policy, so it is checked when that is known: when betimes opens.
+        check_value({trigger_type: {**_LEFT_OUT, **entry}}, dict[TriggerType, Entry], "runs.registry")
 
         def register(function: Function) -> Function:
             name = f"run.{trigger_type}"
             self.handlers.handler(name)(function)
             self._override("runs", "registry", trigger_type, {**entry, "handler": {"kind": "python", "name": name}})
+            missing = [f"{field}=…" for field in _LEFT_OUT if field not in entry]
+            needs = f"; a type that is not in the registry needs {' and '.join(missing)} there" if missing else ""
+            self._places[f"runs.registry.{trigger_type}."] = f"@bt.run({trigger_type!r}) of {function!r}{needs}"
             return function
 
         return register
 
     def _override(self, section: str, table: str, name: str, entry: Mapping[str, Any]) -> None:
         self.policy.setdefault(section, {}).setdefault(table, {})[name] = entry
+
+    def locate(self, refused: Invalid) -> Invalid:
+        """Return the refusal of the policy with the functions whose declarations it is about."""
+        paths = [path for path, _ in refused.problems]
+        told = [place for prefix, place in self._places.items() if any(path.startswith(prefix) for path in paths)]
+        return type(refused)(f"{refused}; see {', '.join(told)}", refused.problems) if told else refused
 
     def channel(self, name: str, **entry: Any) -> Register:
         """Deliver messages of this channel with the function; `entry` overrides its entry in the policy.
@@ -92,7 +107,7 @@ class Declarations:
         """
         self._demand_closed("channel")
         _demand_called("channel", name, "@bt.channel('push')")
-        check_value({name: entry}, dict[ChannelName, Channel])
+        check_value({name: entry}, dict[ChannelName, Channel], "notifications.channels")
         if name == IN_APP:
             raise Invalid("in_app needs no function: messages go to the person's feed in the commit that decides them")
 

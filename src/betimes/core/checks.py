@@ -291,10 +291,14 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
 
 
 def _unknown_field(name: str, known: Iterable[str | None]) -> str:
-    """Return what is said about a field that is not there: the one that may be meant, or all there are."""
+    """Return what is said about a field that is not there: those that may be meant, or all there are."""
     names = sorted(filter(None, known))
-    near = get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else []
-    return f"no such field; did you mean {near[0]}?" if near else f"no such field; known are {', '.join(names)}"
+    # Whoever leaves the unit out, as in `debounce`, may mean any that begins so: the shortest is not the nearest.
+    begun = [one for one in names if one.startswith(f"{name}_")]
+    near = begun or (get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else [])
+    if not near:
+        return f"no such field; known are {', '.join(names)}"
+    return f"no such field; did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
 
 
 def _obeying(path: str, part: Partial, found: Findings) -> Any:
@@ -339,4 +343,8 @@ def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
     """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
     text, _, below = message.partition(" - at `$")
     described = kind if " regex " in text else plain_type(kind, value)
-    return join_path(path, below.rstrip("`").removeprefix(".")), with_choices(text, described)
+    said = with_choices(text, described)
+    examples = [one for meta in metas(kind) for one in meta.examples or ()]
+    if examples and not below:
+        said += f"; such as {msgspec.json.encode(examples[0]).decode()}"
+    return join_path(path, below.rstrip("`").removeprefix(".")), said

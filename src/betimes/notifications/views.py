@@ -54,7 +54,7 @@ class NotificationFields(msgspec.Struct, Generic[At], frozen=True, gc=False, kw_
 
 @placed(channels="source")
 class _NotificationRequest(NotificationFields[Moment], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+    channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8, examples=[["push", "email"]])]
     correlation_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
     tenant_id: str | None = None
 
@@ -243,7 +243,10 @@ class PreferencesFields(msgspec.Struct, frozen=True, kw_only=True):
 class PreferencesRequest(PreferencesFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     __doc__ = None
 
-    quiet_hours: Annotated[tuple[QuietHoursView, ...], msgspec.Meta(max_length=14)] = ()
+    quiet_hours: Annotated[
+        tuple[QuietHoursView, ...],
+        msgspec.Meta(max_length=14, examples=[[{"start": "22:00", "end": "07:00"}]]),
+    ] = ()
     version: int | None = None
 
 
