@@ -162,10 +162,10 @@ class StreamList(LedgerReader):
         replayed = Replayed(row.stream, self.engine.kinds.of(row.stream))
         last: StreamRow | None = row
         while last and replayed.version < last.version:
-            if replayed.segments >= VERIFIED_MAX:
+            last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
+            if page and row.version - page[0].version + replayed.segments >= VERIFIED_MAX:
                 told = f"it has more than {VERIFIED_MAX:,} segments; `betimes verify` has no such bound"
                 raise Refused("HISTORY_TOO_LONG", told)
-            last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
             async for segment in in_slices(page):
                 replayed.examine(segment)
             if not page:
