@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from betimes.core.datetimes import moment
 from betimes.core.errors import BetimesError, Invalid
 from betimes.core.instants import HOUR, MINUTE, parse
 from betimes.core.streams import EffectId, parse_effect_handle
-from betimes.notifications.views import ReadRequest
+from betimes.notifications import history
+from betimes.notifications.views import NotificationView, ReadRequest
 from tests.notifications.inboxes import NINE
 from tests.notifications.people import people, request
 from tests.stores.backends import Backend
@@ -40,6 +42,40 @@ async def test_what_waits_goes_out_when_its_time_has_come(backend: Backend, tmp_
         [status] = await p.service.statuses(["e1"])
         assert not isinstance(status, BetimesError)
         assert (status.status, status.outcome, status.defer_count) == ("delivered", "NOW", 1)
+
+
+async def test_a_long_inbox_tells_the_same_of_an_item_by_its_state_as_by_its_whole_history(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with people(backend, tmp_path) as p:
+
+        async def told(event_id: str, page: int) -> NotificationView:
+            monkeypatch.setattr(history, "PAGE", page)
+            return await p.service.notification(event_id)
+
+        async def send_with_repeats(event_id: str) -> None:
+            for number in range(10):
+                name = f"{event_id}-{number}" if number else event_id
+                await p.service.send(request(name, message=f"A text of {event_id}"))
+
+        async def stages() -> AsyncIterator[tuple[str, str]]:
+            await p.service.set_preferences("ann", NIGHT)
+            await send_with_repeats("e1")
+            yield "e1", "waiting"
+            await p.service.set_preferences("ann", {**NIGHT, "quiet_hours": [{"start": "22:00", "end": "09:00"}]})
+            yield "e1", "waiting"
+            await p.tick(parse("2026-01-06T09:10:00Z"))
+            yield "e1", "delivered"
+            await send_with_repeats("e2")
+            yield "e2", "delivering"
+            await p.tick()
+            yield "e2", "delivered"
+
+        p.clock.advance_to(ONE_AM)
+        async for event_id, status in stages():
+            whole = await told(event_id, 500)
+            assert whole.status == status
+            assert await told(event_id, 3) == whole
 
 
 async def test_a_delivery_is_tried_six_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:

@@ -15,12 +15,10 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
-from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.engine.store import LedgerQuery
 
-PAGES_MAX = 20
-"""Pages of a stream's history that are looked through for later judgements."""
-EARLIER_MAX = 200
-"""Segments of a stream before one that are looked through for earlier judgements."""
+EARLIER_MAX, LATER_MAX = 200, 400
+"""Segments of a stream before and after one that are looked through for other judgements of the same thing."""
 
 
 class JudgedView(JsonView, frozen=True):
@@ -74,15 +72,10 @@ async def find_earlier(engine: Engine, segment: Segment) -> list[Segment]:
 async def find_later(engine: Engine, segment: Segment) -> list[Segment]:
     """Return segments of the same stream, written later, that judge what this one judged."""
     ids = {thing.id for thing in judged_things(engine.kinds, segment)}
-    found: list[Segment] = []
-    version = segment.version
-    for _ in range(PAGES_MAX if ids else 0):
-        _, page = await engine.store.history(segment.stream, version, PAGE_MAX)
-        found += [later for later in page if _judges(engine.kinds, later, ids)]
-        if len(page) < PAGE_MAX:
-            break
-        version = page[-1].version
-    return found
+    if not ids:
+        return []
+    _, page = await engine.store.history(segment.stream, segment.version, LATER_MAX)
+    return [later for later in page if _judges(engine.kinds, later, ids)]
 
 
 def _judges(kinds: Kinds, segment: Segment, ids: set[str | int]) -> bool:

@@ -47,8 +47,6 @@ from betimes.ledger.timeline import Timeline
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 from betimes.ledger.verdict_list import VerdictList
 
-PAGES_MAX = 20
-"""Pages of the ledger that one list looks through; what is left is behind its cursor."""
 JUDGEMENTS_MAX = 25
 """Judgements of the same thing that are shown before one, and after it."""
 Order: TypeAlias = Literal["asc", "desc"]

@@ -24,7 +24,7 @@ from betimes.ledger.tally import outcomes_in, tally_source
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 from betimes.ledger.verdict_ranges import SEQ_MAX, VerdictRanges
 
-LOOKED_AT_MAX = 1_000
+LOOKED_AT_MAX = 800
 READ_MAX = 200
 ALWAYS = 2**61
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.verdicts import Verdict
 from betimes.engine.codecs import Kind
-from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Store
+from betimes.engine.store import EffectQuery, EffectRow, Store
 from betimes.notifications.model import (
     ChannelFailed,
     Delivered,
@@ -22,6 +22,7 @@ from betimes.notifications.model import (
     Digested,
     DigestReleased,
     Held,
+    InboxState,
     NotificationReply,
     Postponed,
     Released,
@@ -30,7 +31,7 @@ from betimes.notifications.model import (
 )
 from betimes.notifications.views import DeliveryView, JudgementView, Status
 
-PAGES_MAX = 20
+PAGE, PAGES_MAX = 500, 40
 _OPEN = ("waiting", "delivering")
 
 
@@ -75,10 +76,25 @@ class NotificationHistory:
     def _arrived_status(self) -> Status:
         return "digested" if self._digest else "delivered"
 
+    def add_page(self, kind: Kind, page: Sequence[Segment]) -> None:
+        """Add segments until it has ended."""
+        for segment in page:
+            if not self.is_open:
+                return
+            self.add_segment(kind, segment)
+
     def add_segment(self, kind: Kind, segment: Segment) -> None:
         for event in kind.events(segment):
             self._record_evaluation(kind, segment, event)
             self._update_status(segment, event)
+
+    def skips_to(self, inbox: InboxState) -> bool:
+        """Return whether nothing was decided on the item since, by the inbox as it is now; take over what was moved."""
+        for item in inbox.waiting:
+            if item.version == self.item and item.defer_count == self._deferrals:
+                self._move_until(item.until_at)
+                return True
+        return any(one.pending == self.deliveries.get(one.version) for one in inbox.delivering)
 
     def _record_evaluation(self, kind: Kind, segment: Segment, event: Event) -> None:
         match event:
@@ -148,24 +164,21 @@ class NotificationHistory:
 
 
 async def load_history(store: Store, kind: Kind, first: Segment) -> NotificationHistory:
-    """Return the history from the segment that brought the notification to its end, or to now."""
-    history = NotificationHistory(first.version)
+    """Return the history from the segment that brought the notification to its end, or to now.
+
+    After each page the inbox is asked whether anything more was decided on it; most often a busy inbox says no.
+    """
+    history, version = NotificationHistory(first.version), first.version
     history.add_segment(kind, first)
-    later = _after(store, first)
-    while history.is_open and (segment := await anext(later, None)):
-        history.add_segment(kind, segment)
-    return history
-
-
-async def _after(store: Store, first: Segment) -> AsyncIterator[Segment]:
-    version = first.version
     for _ in range(PAGES_MAX):
-        _, page = await store.history(first.stream, version, PAGE_MAX)
-        for segment in page:
-            yield segment
-        if len(page) < PAGE_MAX:
-            return
+        if not history.is_open:
+            break
+        row, page = await store.history(first.stream, version, PAGE)
+        history.add_page(kind, page)
+        if len(page) < PAGE or row is None or history.skips_to(kind.state(row.stream, row.schema, row.state)):
+            break
         version = page[-1].version
+    return history
 
 
 async def deliveries_of(store: Store, history: NotificationHistory, first: Segment) -> list[DeliveryView]:
