@@ -73,7 +73,9 @@ def test_why_takes_a_person_and_explains_the_last_answer_that_was_not_yes(folder
     assert "It says the same as an earlier one, exactly (entry 2 of the person's history)." in first
     assert first.endswith("[NEVER, DEDUP_EXACT, inbox:ana:3]")
     assert "Other decisions about ana, newest first:" in said.out
-    assert last.startswith("  2026-11-17 02:10  ana was not told “first” (MESSAGE) yet. Quiet hours last until 07:00")
+    assert last.startswith(
+        "  2026-11-17 02:10:00  ana was not told “first” (MESSAGE) yet. Quiet hours last until 07:00"
+    )
     told = betimes("why", "ana", "--json", folder=folder).json
     assert told["found_as"] == "person"
     assert told["explanation"]["segment_id"] == "inbox:ana:3"
@@ -154,4 +156,24 @@ def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -
     said = betimes("why", "ana", folder=tmp_path).out
     assert said.startswith("ana was not told “same” (MESSAGE), on Friday 27 March 2020 at 10:41 (Europe/Berlin time).")
     assert "it would pass at 10:40 on Saturday 28 March 2020 at the earliest" in said
-    assert "  2020-03-27 10:00  ana was allowed to run for “one” (SIGNAL_ARRIVED)." in said
+    assert "  2020-03-27 10:00:00  ana was allowed to run for “one” (SIGNAL_ARRIVED)." in said
+
+
+def test_why_explains_what_was_decided_first_when_the_same_was_asked_for_again(tmp_path: Path) -> None:
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    asked = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"}
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
+        bt.runs.trigger(asked)
+        bt.advance(by_s=7)
+        bt.runs.trigger(asked)
+    first, again, *rest = betimes("why", "acct-7", folder=tmp_path).out.splitlines()
+    assert first.startswith(
+        "acct-7 was allowed to run for “sig-1” (SIGNAL_ARRIVED), on Tuesday 17 November 2026 at 01:10 "
+    )
+    assert again.startswith(
+        "It was asked for again at 01:10:07. The same was asked for before; nothing was done again. ["
+    )
+    assert not any("account:acct-7:2" in line for line in rest)
+    told = betimes("why", "acct-7", "--json", folder=tmp_path).json
+    assert told["explanation"]["segment_id"] == "account:acct-7:1"
+    assert told["repeated_by"]["segment_id"] == "account:acct-7:2"

@@ -7,6 +7,7 @@ or a run, and finds the decisions itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from betimes.catalogue import DOMAIN_OF
@@ -45,6 +46,8 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     recent: list[VerdictEvent]
     """Of everything that has this name, a person, an account, a schedule: the last decisions, newest first."""
     explanation: ExplanationView
+    repeated_by: VerdictEvent | None
+    """The segment that was found, if it only asked for the same again: what was decided first is explained then."""
     alternatives: AlternativesView | None
     """What would have had to be different; `null` where nothing was judged."""
 
@@ -138,7 +141,8 @@ def _found_as(event: VerdictEvent, name: str) -> str:
 async def _explain(
     ledger: Ledger, name: str, found_as: str, recent: Sequence[VerdictEvent], segment_id: str
 ) -> WhyView:
-    explanation = await ledger.explain(segment_id)
+    found = await ledger.explain(segment_id)
+    explanation = await _explain_first(ledger, found)
     day = await ledger.timeline(user_id=name if recent else explanation.id)  # it knows the zone of a person
     return WhyView(
         asked=name,
@@ -147,14 +151,25 @@ async def _explain(
         found_as=found_as,
         recent=[*recent],
         explanation=explanation,
-        alternatives=await ledger.alternatives(segment_id) if explanation.verdict else None,
+        repeated_by=None if explanation is found else _event_of(found),
+        alternatives=await ledger.alternatives(explanation.segment_id) if explanation.verdict else None,
     )
+
+
+async def _explain_first(ledger: Ledger, found: ExplanationView) -> ExplanationView:
+    """Return what was decided first, if this only asked for it again and the ledger still has it."""
+    for event in found.events:
+        if first := event.get("first_segment"):
+            with suppress(NotFound):  # it was pruned
+                return await ledger.explain(first)
+    return found
 
 
 def _lines(view: WhyView) -> Iterator[str]:
     """Yield the answer first, then every other decision that was found."""
-    yield from write_answer(view.explanation, view.alternatives, view.timezone, view.now)
-    others = [event for event in view.recent if event.segment_id != view.explanation.segment_id]
+    yield from write_answer(view.explanation, view.alternatives, view.timezone, view.now, view.repeated_by)
+    told = {view.explanation.segment_id, view.repeated_by and view.repeated_by.segment_id}
+    others = [event for event in view.recent if event.segment_id not in told]
     if others:
         yield f"Other decisions about {view.asked}, newest first:"
     for event in others:

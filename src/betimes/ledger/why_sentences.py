@@ -38,7 +38,8 @@ class TimeTeller(msgspec.Struct, frozen=True):
     def clock(self, at: datetime) -> str:
         """Return the time of day, with the day if it is another one than the decision's."""
         local, day = self._local(at), self._local(self.at).date()
-        return f"{local:%H:%M}" if local.date() == day else f"{local:%H:%M} on {self.day(at)}"
+        time = f"{local:%H:%M:%S}".removesuffix(":00")
+        return time if local.date() == day else f"{time} on {self.day(at)}"
 
     def day(self, at: datetime) -> str:
         """Return the day, with its year."""
@@ -62,7 +63,11 @@ class TimeTeller(msgspec.Struct, frozen=True):
 
 
 def write_answer(
-    view: ExplanationView, alternatives: AlternativesView | None, timezone: str, now: datetime
+    view: ExplanationView,
+    alternatives: AlternativesView | None,
+    timezone: str,
+    now: datetime,
+    repeated_by: VerdictEvent | None = None,
 ) -> Iterator[str]:
     """Yield the answer in a few sentences, then what was looked at and what would have changed it."""
     teller = TimeTeller(timezone, view.at)
@@ -75,6 +80,9 @@ def write_answer(
     happened = _begin(spell_phrase(view.kind, view.id, verdict.outcome, view.judged))
     codes = ", ".join((verdict.outcome, *verdict.reasons, view.segment_id))
     yield f"{happened}, {teller.full()}{ago}. {teller.localize(verdict.explanation)} [{codes}]"
+    if repeated_by:
+        codes = ", ".join((repeated_by.outcome, *repeated_by.reasons, repeated_by.segment_id))
+        yield f"It was asked for again at {teller.clock(repeated_by.at)}. {repeated_by.explanation} [{codes}]"
     yield from _write_outlook(view, alternatives, teller)
     yield from _write_rules(view, teller)
     yield from _write_alternatives(view.kind, alternatives, teller)
@@ -84,7 +92,7 @@ def write_event(event: VerdictEvent, judged: Sequence[JudgedView], timezone: str
     """Return one of many decisions on a line."""
     teller = TimeTeller(timezone, event.at)
     happened = spell_phrase(event.kind, event.id, event.outcome, judged)
-    when = f"{event.at.astimezone(zone(timezone)):%Y-%m-%d %H:%M}"
+    when = f"{event.at.astimezone(zone(timezone)):%Y-%m-%d %H:%M:%S}"
     codes = ", ".join((event.outcome, *event.reasons, event.segment_id))
     return f"  {when}  {_begin(happened)}. {teller.localize(event.explanation)} [{codes}]"
 
