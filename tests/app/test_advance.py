@@ -109,3 +109,11 @@ async def test_a_clock_at_which_more_comes_due_for_ever_says_so(monkeypatch: pyt
     with pytest.raises(Fault, match="cannot be done"):
         await advance_fully(tick, clock, parse("2026-01-06T00:00:00Z"))
     assert set(jumped) == {parse(START)}
+
+
+async def test_what_moving_time_did_can_be_read() -> None:
+    async with Betimes("memory://", clock=VirtualClock(START)) as bt:
+        await bt.schedules.put("brief", {"cron": "0 10 * * *", "target": {"kind": "sweep"}})
+        done = await bt.advance(by_s=3_600)
+    assert "now='2026-01-05T10:00:00Z', fired={'schedule': 1}" in str(done)
+    assert "next_due_at='2026-01-0" in repr(done)
