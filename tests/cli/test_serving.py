@@ -188,5 +188,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = command("serve", "--dev", "--port", port, "--json", folder=tmp_path)
+        said = " ".join(command("serve", "--dev", "--port", port, folder=tmp_path).err.split())
     assert refused.code == 65
     assert refused.problem["errors"][0]["path"] == "server.port"
+    assert f"127.0.0.1:{port}: Address already in use. Choose another --port, or 0 for any free one" in said

@@ -171,7 +171,7 @@ def listening(configuration: Configuration) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise Invalid(
             f"cannot listen on {host}:{port}: {reason}. Choose another --port, or 0 for any free one",
             (("server.port", reason),),

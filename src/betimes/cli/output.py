@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from betimes.core.checks import list_problems
 from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import render
 from betimes.core.visible import visible, visible_json
@@ -178,11 +179,12 @@ def show_error(error: BetimesError, *, json: bool) -> None:
     from rich.text import Text
 
     console = terminal(stderr=True)
-    lines: Iterable[str] = [f"  {found['path']}: {found['message']}" for found in told["errors"]]
-    detail = told["detail"].partition(": ")[0] if told["errors"] else told["detail"]
+    detail = told["detail"]
+    if isinstance(error, Invalid) and error.problems:  # they follow on lines of their own
+        detail = detail.replace(f": {list_problems(error.problems, error.total)}", "")
     console.print(Text.assemble(text(told["code"], "bold red"), " ", text(detail)))
-    for line in lines:
-        console.print(text(line))
+    for found in told["errors"]:
+        console.print(text(f"  {found['path']}: {found['message']}"))
 
 
 def show_bug() -> None:
