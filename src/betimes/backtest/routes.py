@@ -18,11 +18,11 @@ from betimes.backtest.jobs import (
     BacktestView,
 )
 from betimes.backtest.page import POLICY_HEADER, page
-from betimes.catalogue import Area
 from betimes.core.errors import NotFound
 from betimes.domain.paging import Page
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
 from betimes.http.routes import Answer, Listed, RequestContext, Route
+from betimes.http.service_calls import ServiceCalls, paged
 
 TAG = "Backtests"
 POLL_S = 0.5
@@ -32,17 +32,6 @@ _PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "private, no-store",
 }
-
-
-class FlipsQuery(Listed, frozen=True, forbid_unknown_fields=True):
-    candidate: str | None = None
-    domain: Area | None = None
-    before: str | None = None
-    """The recorded answer."""
-    after: str | None = None
-    """The answer under the candidate."""
-    id: str | None = None
-    """Of the person, the account and the like."""
 
 
 def _backtests(request: RequestContext) -> Backtests:
@@ -56,29 +45,9 @@ async def ask_for(request: RequestContext) -> Answer:
     return Answer(view, 202, headers | ({"Idempotency-Replayed": "true"} if service.is_replay else {}))
 
 
-async def backtests(request: RequestContext) -> Page[BacktestView]:
-    return await _backtests(request).backtests(limit=request.query.limit, cursor=request.query.cursor)
-
-
-async def backtest(request: RequestContext) -> BacktestDetail:
-    return await _backtests(request).get(request.path["backtest_id"])
-
-
 async def report(request: RequestContext) -> Response:
     made = page(await _backtests(request).report(request.path["backtest_id"]))
     return Response(made, media_type="text/html", headers=_PAGE_HEADERS)
-
-
-async def estimate(request: RequestContext) -> BacktestEstimate:
-    return await _backtests(request).estimate(request.body)
-
-
-async def flips(request: RequestContext) -> FlipPage:
-    query: FlipsQuery = request.query
-    names = FlipFilters.__struct_fields__
-    filters = FlipFilters(**{name: getattr(query, name) for name in names})
-    found = _backtests(request).flips(request.path["backtest_id"], filters, limit=query.limit, cursor=query.cursor)
-    return await found
 
 
 async def stream(request: RequestContext) -> EventStream:
@@ -112,10 +81,7 @@ async def _progress(request: RequestContext, service: Backtests, backtest_id: st
         await asyncio.sleep(POLL_S)
 
 
-async def delete(request: RequestContext) -> None:
-    await _backtests(request).delete(request.path["backtest_id"])
-
-
+_calls = ServiceCalls(_backtests)
 _get = partial(Route, method="GET", scope="admin", tag=TAG)
 _post = partial(Route, method="POST", scope="admin", tag=TAG)
 
@@ -139,10 +105,16 @@ ROUTES = (
             "domain": "notifications",
         },
     ),
-    _get("/v1/backtests", backtests, "Backtests, newest first", query=Listed, reply=Page[BacktestView]),
+    _get(
+        "/v1/backtests",
+        _calls.call(Backtests.backtests),
+        "Backtests, newest first",
+        query=Listed,
+        reply=Page[BacktestView],
+    ),
     _get(
         "/v1/backtests/{backtest_id}",
-        backtest,
+        _calls.call(Backtests.get),
         "How far a backtest is, and what came of it",
         description="`result` is there when it is `done`; of one that `failed`, `error` says why. One whose process "
         "died has failed as `ABANDONED` a minute later: ask again.",
@@ -159,7 +131,7 @@ ROUTES = (
     ),
     _post(
         "/v1/backtests/estimate",
-        estimate,
+        _calls.call(Backtests.estimate),
         "How much a backtest would take",
         description="From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.",
         body=BacktestRequest,
@@ -168,11 +140,11 @@ ROUTES = (
     ),
     _get(
         "/v1/backtests/{backtest_id}/flips",
-        flips,
+        _calls.call(Backtests.flips),
         "Changed answers, with both traces",
         description="Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there "
         "are in all (`total`).",
-        query=FlipsQuery,
+        query=paged(FlipFilters),
         reply=FlipPage,
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
@@ -191,7 +163,7 @@ ROUTES = (
         method="DELETE",
         path="/v1/backtests/{backtest_id}",
         scope="admin",
-        answer=delete,
+        answer=_calls.call(Backtests.delete),
         tag=TAG,
         summary="Forget a backtest",
         description="One that is under way is stopped within a second or two.",

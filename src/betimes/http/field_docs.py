@@ -15,6 +15,7 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return the docstring below each field of a struct and its bases; nothing where there is no source."""
     said: dict[str, str] = {}
     for base in reversed(kind.__mro__):
+        base = vars(base).get("fields_from", base)
         said |= _document_fields(base.__module__).get(base.__qualname__, {})
     return said
 

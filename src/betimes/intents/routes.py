@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
-from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, answer_of
-from betimes.intents.model import Draft, TriggerType
+from betimes.http.routes import ClaimLimit, Listed, Route
+from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.intents.model import Draft
+from betimes.intents.service import Intents
 from betimes.intents.views import (
     CheckView,
     ClaimsView,
@@ -28,54 +28,6 @@ from betimes.intents.views import (
 
 TAG = "Intents"
 ONE = "/v1/intents/{intent_id}"
-
-
-class IntentFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    user_id: str | None = None
-    trigger_type: TriggerType | None = None
-    enabled: bool | None = None
-
-
-class PendingFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    user_id: str | None = None
-    in_cooldown: bool | None = None
-
-
-async def check(request: RequestContext) -> CheckView:
-    return await request.services.intents.check(request.body)
-
-
-async def pending(request: RequestContext) -> Page[IntentView]:
-    return await request.services.intents.pending(**msgspec.structs.asdict(request.query))
-
-
-async def claim_many(request: RequestContext) -> ClaimsView:
-    return await request.services.intents.claim_many(request.body, limit=request.query.limit)
-
-
-async def claim(request: RequestContext) -> Answer:
-    intents = request.services.intents
-    return answer_of(intents, await intents.claim(request.path["intent_id"], request.body, key=request.idempotency_key))
-
-
-async def renew(request: RequestContext) -> Answer:
-    intents = request.services.intents
-    return answer_of(intents, await intents.renew(request.path["intent_id"], request.body, key=request.idempotency_key))
-
-
-async def release(request: RequestContext) -> Answer:
-    intents = request.services.intents
-    await intents.release(request.path["intent_id"], request.body, key=request.idempotency_key)
-    return answer_of(intents, None)
-
-
-async def fire(request: RequestContext) -> Answer:
-    intents = request.services.intents
-    return answer_of(intents, await intents.fire(request.path["intent_id"], request.body, key=request.idempotency_key))
-
-
-async def history(request: RequestContext) -> Page[ExecutionView]:
-    return await request.services.intents.history(request.path["intent_id"], **msgspec.structs.asdict(request.query))
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -97,12 +49,13 @@ INTENTS = DefinitionRoutes(
     view=IntentView,
     page=Page[IntentView],
     written=IntentWritten,
-    filters=IntentFilters,
+    filters=filters_of(Intents.list),
     read_only=frozenset(),
     judges_body=True,
     example=_EXAMPLE,
 )
 
+_intents = ServiceCalls(lambda request: request.services.intents)
 _get = partial(Route, method="GET", scope="intents:read", tag=TAG)
 _post = partial(Route, method="POST", scope="intents:write", tag=TAG)
 
@@ -110,7 +63,7 @@ ROUTES = (
     *INTENTS.routes(),
     _post(
         "/v1/intents/check",
-        check,
+        _intents.call(Intents.check),
         "What making an intent would say",
         scope="intents:read",
         description="A dry run: nothing is changed or recorded.",
@@ -121,15 +74,15 @@ ROUTES = (
     ),
     _get(
         "/v1/intents/pending",
-        pending,
+        _intents.call(Intents.pending),
         "Intents that are due and unclaimed, by their next check",
         description="Cooling ones too, flagged `in_cooldown`.",
-        query=PendingFilters,
+        query=filters_of(Intents.pending),
         reply=Page[IntentView],
     ),
     _post(
         "/v1/intents/claim",
-        claim_many,
+        _intents.call(Intents.claim_many),
         "Claim intents that are due",
         keeps_answer="intents",
         description="The longest due first; none that is cooling.",
@@ -140,7 +93,7 @@ ROUTES = (
     ),
     _post(
         f"{ONE}/claim",
-        claim,
+        _intents.call_with_key(Intents.claim),
         "Claim an intent",
         description="ALREADY_CLAIMED comes with `Retry-After`.",
         body=IntentClaimRequest,
@@ -149,12 +102,23 @@ ROUTES = (
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
     _post(
-        f"{ONE}/renew", renew, "Keep a claim", body=IntentRenewRequest, reply=ClaimView, codes=((409, "CLAIM_LOST"),)
+        f"{ONE}/renew",
+        _intents.call_with_key(Intents.renew),
+        "Keep a claim",
+        body=IntentRenewRequest,
+        reply=ClaimView,
+        codes=((409, "CLAIM_LOST"),),
     ),
-    _post(f"{ONE}/release", release, "Give a claim back", body=ReleaseRequest, codes=((409, "CLAIM_LOST"),)),
+    _post(
+        f"{ONE}/release",
+        _intents.call_with_key(Intents.release),
+        "Give a claim back",
+        body=ReleaseRequest,
+        codes=((409, "CLAIM_LOST"),),
+    ),
     _post(
         f"{ONE}/fire",
-        fire,
+        _intents.call_with_key(Intents.fire),
         "Report what became of a check",
         description="Settles the claim and plans the next check.",
         body=FireRequest,
@@ -162,5 +126,11 @@ ROUTES = (
         codes=((409, "CLAIM_LOST"), (409, "DISABLED")),
         example={"status": "success", "claim_token": 4, "trigger_data": {"price": 128.4}},
     ),
-    _get(f"{ONE}/history", history, "Executions, newest first", query=Listed, reply=Page[ExecutionView]),
+    _get(
+        f"{ONE}/history",
+        _intents.call(Intents.history),
+        "Executions, newest first",
+        query=Listed,
+        reply=Page[ExecutionView],
+    ),
 )

@@ -18,14 +18,23 @@ from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_of
 from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
-from betimes.ledger.effects import DELIVER, EffectKind, Effects, EffectView, domain_of, effect_at, kind_of, status_of
+from betimes.ledger.effects import (
+    DELIVER,
+    EffectKind,
+    Effects,
+    EffectView,
+    ErrorText,
+    domain_of,
+    effect_at,
+    kind_of,
+    status_of,
+)
 
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
 SKIPPED_MAX = 20
 FIRST = "somebody else was first; look at the effect again"
 Action: TypeAlias = Literal["retry", "discard"]
-ErrorText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
 from betimes.domain.paging import Page
-from betimes.http.routes import Listed, RequestContext, Route
+from betimes.http.routes import RequestContext, Route
+from betimes.http.service_calls import ServiceCalls, paged
 from betimes.ledger.effect_actions import (
     DeadLetterFilter,
     EffectActions,
     EffectGroups,
     EffectsAction,
     EffectsOutcome,
-    ErrorText,
 )
-from betimes.ledger.effects import EffectDetail, EffectFilters, EffectKind, Effects, EffectView, Status
+from betimes.ledger.effects import EffectDetail, EffectFilters, Effects, EffectView
 
 TAG = "Effects"
-
-
-class EffectsQuery(Listed, frozen=True, forbid_unknown_fields=True):
-    status: Status | None = None
-    effect_kind: EffectKind | None = None
-    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
-    user_id: str | None = None
-    """Of a delivery."""
-    channel: str | None = None
-    """Of a delivery."""
-    executor: str | None = None
-    """Such as `webhook` or `deliver:push`."""
-    error: ErrorText | None = None
-    """A text in the last error, in any case."""
 
 
 class NamedEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,35 +33,16 @@ class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why, for the record."""
 
 
-def _readable(request: RequestContext) -> Effects:
-    return Effects(request.engine, request.caller, readable_areas(request.scopes, "read"))
+def _readable(request: RequestContext) -> EffectActions:
+    return EffectActions(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
 def _writable(request: RequestContext) -> EffectActions:
     return EffectActions(request.engine, request.caller, readable_areas(request.scopes, "write"))
 
 
-async def effects(request: RequestContext) -> Page[EffectView]:
-    query: EffectsQuery = request.query
-    filters = EffectFilters(
-        status=query.status,
-        effect_kind=query.effect_kind,
-        domain=query.domain,
-        user_id=query.user_id,
-        channel=query.channel,
-        executor=query.executor,
-        error=query.error,
-    )
-    return await _readable(request).effects(filters, limit=query.limit, cursor=query.cursor)
-
-
-async def effect(request: RequestContext) -> EffectDetail:
-    return await _readable(request).effect(request.path["effect_id"])
-
-
 async def groups(request: RequestContext) -> EffectGroups:
-    readable = EffectActions(request.engine, request.caller, readable_areas(request.scopes, "read"))
-    return await readable.groups(request.query)
+    return await _readable(request).groups(request.query)
 
 
 async def retry(request: RequestContext) -> EffectView:
@@ -118,24 +83,26 @@ _MANY = (
     "own, and `?note=` is that of all the others."
 )
 
+_effects = ServiceCalls(_readable)
+
 ROUTES = (
     Route(
         method="GET",
         path="/v1/effects",
         scope="any:read",
-        answer=effects,
+        answer=_effects.call(Effects.effects),
         tag=TAG,
         summary="Effects, by their ids",
         description="Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may "
         "not read are left out; those that ended are forgotten after a while.",
-        query=EffectsQuery,
+        query=paged(EffectFilters),
         reply=Page[EffectView],
     ),
     Route(
         method="GET",
         path="/v1/effects/{effect_id}",
         scope="any:read",
-        answer=effect,
+        answer=_effects.call(Effects.effect),
         tag=TAG,
         summary="An effect with what it carries",
         reply=EffectDetail,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,6 +40,7 @@ NUMBER_MAX = 2**31 - 1
 DELIVER = "deliver:"
 WEBHOOKS = ("webhook", "evaluator")
 EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery", "command"]
+ErrorText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Status: TypeAlias = Literal["pending", "done", "failed", "dead"]
 
 
@@ -89,9 +90,12 @@ class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     effect_kind: EffectKind | None = None
     domain: Area | None = None
     user_id: str | None = None
+    """Of a delivery."""
     channel: str | None = None
+    """Of a delivery."""
     executor: str | None = None
-    error: str | None = None
+    """Such as `webhook` or `deliver:push`."""
+    error: ErrorText | None = None
     """A text in the last error, in any case."""
 
 

@@ -10,11 +10,13 @@ from betimes.catalogue import Area
 from betimes.core.datetimes import Moment
 from betimes.domain.paging import Page
 from betimes.http.routes import ANY_KEY, Listed, RequestContext, Route
+from betimes.http.service_calls import ServiceCalls, paged
 from betimes.ledger.fleet import BacklogView, ProcessList
 from betimes.ledger.meta import MetaView
 from betimes.ledger.reader import Step
 from betimes.ledger.routes import ledger_of
 from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX, SearchView
+from betimes.ledger.service import Ledger
 from betimes.ledger.statistics import CELLS_MAX, StatisticsView
 from betimes.ledger.stream_list import VERIFIED_MAX, StreamDetail, StreamSummary, StreamVerification
 from betimes.ledger.timeline import TimelineView
@@ -37,16 +39,6 @@ class StatisticsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     domain: Area | None = None
     outcome: str | None = None
     reason: str | None = None
-
-
-class VerdictListQuery(Listed, frozen=True, forbid_unknown_fields=True):
-    domain: Area | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    id: str | None = None
-    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
-    since: Moment | None = None
-    until: Moment | None = None
 
 
 class UpcomingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
@@ -93,54 +85,8 @@ class StreamListQuery(Listed, frozen=True, forbid_unknown_fields=True):
     """Whether the last wake failed and the next one rests."""
 
 
-def _asked(request: RequestContext) -> dict[str, Any]:
-    return msgspec.structs.asdict(request.query)
-
-
 async def meta(request: RequestContext) -> MetaView:
     return await ledger_of(request).meta(virtual=request.application.is_virtual)
-
-
-async def stats(request: RequestContext) -> StatisticsView:
-    return await ledger_of(request).stats(**_asked(request))
-
-
-async def verdicts(request: RequestContext) -> Page[VerdictEvent]:
-    asked = _asked(request)
-    limit, cursor = asked.pop("limit"), asked.pop("cursor")
-    return await ledger_of(request).verdicts(VerdictFilters(**asked), limit=limit, cursor=cursor)
-
-
-async def upcoming(request: RequestContext) -> UpcomingView:
-    return await ledger_of(request).upcoming(**_asked(request))
-
-
-async def upcoming_items(request: RequestContext) -> Page[UpcomingItem]:
-    return await ledger_of(request).upcoming_items(**_asked(request))
-
-
-async def timeline(request: RequestContext) -> TimelineView:
-    return await ledger_of(request).timeline(**_asked(request))
-
-
-async def search(request: RequestContext) -> SearchView:
-    return await ledger_of(request).search(**_asked(request))
-
-
-async def streams(request: RequestContext) -> Page[StreamSummary]:
-    return await ledger_of(request).streams(**_asked(request))
-
-
-async def stream(request: RequestContext) -> StreamDetail:
-    return await ledger_of(request).stream_detail(request.path["kind"], request.path["id"])
-
-
-async def verify_stream(request: RequestContext) -> StreamVerification:
-    return await ledger_of(request).verify_stream(request.path["kind"], request.path["id"])
-
-
-async def backlog(request: RequestContext) -> BacklogView:
-    return await ledger_of(request).backlog()
 
 
 async def processes(request: RequestContext) -> ProcessList:
@@ -173,6 +119,8 @@ def _question(
     )
 
 
+_ledger = ServiceCalls(ledger_of)
+
 ROUTES = (
     _question(
         "/v1/meta",
@@ -184,7 +132,7 @@ ROUTES = (
     ),
     _question(
         "/v1/stats",
-        stats,
+        _ledger.call(Ledger.stats),
         StatisticsView,
         "How much was decided",
         f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the tally, which is "
@@ -194,16 +142,16 @@ ROUTES = (
     ),
     _question(
         "/v1/verdicts",
-        verdicts,
+        _ledger.call(Ledger.verdicts),
         Page[VerdictEvent],
         "Verdicts of the past",
         "What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: it may be short "
         "and still not be the last.",
-        query=VerdictListQuery,
+        query=paged(VerdictFilters),
     ),
     _question(
         "/v1/upcoming",
-        upcoming,
+        _ledger.call(Ledger.upcoming),
         UpcomingView,
         "What comes next, by time",
         "How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, intents with "
@@ -213,7 +161,7 @@ ROUTES = (
     ),
     _question(
         "/v1/upcoming/items",
-        upcoming_items,
+        _ledger.call(Ledger.upcoming_items),
         Page[UpcomingItem],
         "What waits",
         "Everything that waits, soonest first: what, whose, why and until when; intents by their next check. Late "
@@ -223,7 +171,7 @@ ROUTES = (
     ),
     _question(
         "/v1/timeline",
-        timeline,
+        _ledger.call(Ledger.timeline),
         TimelineView,
         "The day of a person or an account",
         "What was decided about them in all domains the key may read, what waits, bands (quiet hours, digests, "
@@ -232,7 +180,7 @@ ROUTES = (
     ),
     _question(
         "/v1/search",
-        search,
+        _ledger.call(Ledger.search),
         SearchView,
         "Find something by its name",
         "Ids of streams and keys by their beginning; segments, effects and correlations by their whole name. At most "
@@ -241,7 +189,7 @@ ROUTES = (
     ),
     _question(
         "/v1/streams",
-        streams,
+        _ledger.call(Ledger.streams),
         Page[StreamSummary],
         "Streams of a kind",
         "People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, or in the "
@@ -250,14 +198,14 @@ ROUTES = (
     ),
     _question(
         "/v1/streams/{kind}/{id}",
-        stream,
+        _ledger.call(Ledger.stream_detail),
         StreamDetail,
         "One stream",
         "With its state as deciders see it, without secrets.",
     ),
     _question(
         "/v1/streams/{kind}/{id}/verification",
-        verify_stream,
+        _ledger.call(Ledger.verify_stream),
         StreamVerification,
         "Verify one stream",
         "Replays its history and compares it with what is stored, byte for byte, with the chain of digests: at most "
@@ -267,7 +215,7 @@ ROUTES = (
     ),
     _question(
         "/v1/backlog",
-        backlog,
+        _ledger.call(Ledger.backlog),
         BacklogView,
         "What is owed",
         "Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",

@@ -11,6 +11,7 @@ from betimes.catalogue import readable_areas
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, seconds
+from betimes.domain.derivation import derive
 from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, Route, demand_deployment
@@ -156,15 +157,7 @@ def ledger_of(request: RequestContext) -> Ledger:
 
 async def ledger(request: RequestContext) -> SegmentPage:
     query: SegmentListQuery = request.query
-    filters = LedgerFilters(
-        kind=query.kind,
-        id=query.id,
-        event_type=query.event_type,
-        key=query.key,
-        correlation_id=query.correlation_id,
-        since=query.since,
-        until=query.until,
-    )
+    filters = derive(LedgerFilters, query)
     return await ledger_of(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
 
 

@@ -34,6 +34,7 @@ class VerdictFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     outcome: str | None = None
     reason: str | None = None
     id: str | None = None
+    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
     since: Moment | None = None
     until: Moment | None = None
 

@@ -12,7 +12,9 @@ from betimes.domain.paging import Page
 from betimes.http.batches import Batch, batch
 from betimes.http.definitions import merge_patch
 from betimes.http.routes import Answer, Listed, RequestContext, Route, Traced, answer_of
+from betimes.http.service_calls import ServiceCalls, filters_of
 from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
+from betimes.notifications.service import Notifications
 from betimes.notifications.views import (
     STATUS_BATCH_MAX,
     BanRequest,
@@ -37,10 +39,6 @@ TAG = "Notifications"
 USER = "/v1/users/{user_id}"
 
 
-class InboxFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    unread: bool | None = None
-
-
 class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     event_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=STATUS_BATCH_MAX)]
 
@@ -59,35 +57,11 @@ async def send_many(whole: RequestContext, items: list[RequestContext]) -> Seque
     return await whole.services.notifications.send_many(bodies, trace=items[0].wants_trace)
 
 
-async def classify(request: RequestContext) -> NotificationVerdict:
-    return await request.services.notifications.classify(request.body, trace=request.wants_trace)
-
-
-async def notification(request: RequestContext) -> NotificationView:
-    return await request.services.notifications.notification(request.path["event_id"], trace=request.wants_trace)
-
-
-async def cancel(request: RequestContext) -> Answer:
-    service = request.services.notifications
-    view = await service.cancel(request.path["event_id"], trace=request.wants_trace, key=request.idempotency_key)
-    return answer_of(service, view)
-
-
-async def release(request: RequestContext) -> Answer:
-    service = request.services.notifications
-    view = await service.release(request.path["event_id"], trace=request.wants_trace, key=request.idempotency_key)
-    return answer_of(service, view)
-
-
 async def statuses(request: RequestContext) -> Batch[NotificationStatus]:
     return batch(await request.services.notifications.statuses(request.body.event_ids), "event_ids")
 
 
 # -- people
-
-
-async def state(request: RequestContext) -> NotificationState:
-    return await request.services.notifications.notification_state(request.path["user_id"])
 
 
 async def preferences(request: RequestContext) -> Answer:
@@ -110,25 +84,6 @@ async def patch_preferences(request: RequestContext) -> Answer:
     return answer_of(service, view, version=view.version)
 
 
-async def inbox(request: RequestContext) -> InboxPage:
-    return await request.services.notifications.inbox(request.path["user_id"], **msgspec.structs.asdict(request.query))
-
-
-async def mark_read(request: RequestContext) -> Answer:
-    service = request.services.notifications
-    return answer_of(
-        service, await service.mark_read(request.path["user_id"], request.body, key=request.idempotency_key)
-    )
-
-
-async def ban(request: RequestContext) -> BanView:
-    return await request.services.notifications.ban(request.path["user_id"], request.body)
-
-
-async def unban(request: RequestContext) -> None:
-    await request.services.notifications.unban(request.path["user_id"])
-
-
 # -- incidents
 
 
@@ -136,14 +91,6 @@ async def open_incident(request: RequestContext) -> Answer:
     service = request.services.notifications
     incident, is_new = await service.open_incident(request.body, key=request.idempotency_key)
     return answer_of(service, incident, location=f"/v1/incidents/{incident.incident_id}" if is_new else None)
-
-
-async def incidents(request: RequestContext) -> Page[IncidentView]:
-    return await request.services.notifications.incidents(**msgspec.structs.asdict(request.query))
-
-
-async def close_incident(request: RequestContext) -> None:
-    await request.services.notifications.close_incident(request.path["incident_id"])
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -158,6 +105,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 _CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
 
+_notifications = ServiceCalls(lambda request: request.services.notifications)
 _get = partial(Route, method="GET", scope="notifications:read", tag=TAG)
 _post = partial(Route, method="POST", scope="notifications:write", tag=TAG)
 
@@ -179,7 +127,7 @@ ROUTES = (
     ),
     _post(
         "/v1/notifications/classify",
-        classify,
+        _notifications.call(Notifications.classify),
         "What a notification would be told",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
@@ -190,14 +138,14 @@ ROUTES = (
     ),
     _get(
         "/v1/notifications/{event_id}",
-        notification,
+        _notifications.call(Notifications.notification),
         "What became of a notification",
         query=Traced,
         reply=NotificationView,
     ),
     _post(
         "/v1/notifications/{event_id}/cancel",
-        cancel,
+        _notifications.call_with_key(Notifications.cancel),
         "Cancel a waiting notification",
         description="It ends as NEVER CANCELLED, with the status `cancelled`.",
         query=Traced,
@@ -206,7 +154,7 @@ ROUTES = (
     ),
     _post(
         "/v1/notifications/{event_id}/release",
-        release,
+        _notifications.call_with_key(Notifications.release),
         "Send a waiting notification now",
         description="NOW RELEASED, passing over whatever only "
         "postpones it. What has expired, a ban and an opt-out hold.",
@@ -223,7 +171,12 @@ ROUTES = (
         reply=Batch[NotificationStatus],
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
-    _get(f"{USER}/notification-state", state, "A person's counters and what waits", reply=NotificationState),
+    _get(
+        f"{USER}/notification-state",
+        _notifications.call(Notifications.notification_state),
+        "A person's counters and what waits",
+        reply=NotificationState,
+    ),
     _get(
         f"{USER}/preferences",
         preferences,
@@ -258,10 +211,16 @@ ROUTES = (
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    _get(f"{USER}/inbox", inbox, "In-app messages, newest first", query=InboxFilters, reply=InboxPage),
+    _get(
+        f"{USER}/inbox",
+        _notifications.call(Notifications.inbox),
+        "In-app messages, newest first",
+        query=filters_of(Notifications.inbox),
+        reply=InboxPage,
+    ),
     _post(
         f"{USER}/inbox/read",
-        mark_read,
+        _notifications.call_with_key(Notifications.mark_read),
         "Mark in-app messages as read",
         description="Either `item_ids`, or `all: true` with `before`.",
         body=ReadRequest,
@@ -272,7 +231,7 @@ ROUTES = (
         method="PUT",
         path=f"{USER}/ban",
         scope="notifications:write",
-        answer=ban,
+        answer=_notifications.call(Notifications.ban),
         tag=TAG,
         summary="Ban a person",
         body=BanRequest,
@@ -280,7 +239,12 @@ ROUTES = (
         reply=BanView,
     ),
     Route(
-        method="DELETE", path=f"{USER}/ban", scope="notifications:write", answer=unban, tag=TAG, summary="Lift a ban"
+        method="DELETE",
+        path=f"{USER}/ban",
+        scope="notifications:write",
+        answer=_notifications.call(Notifications.unban),
+        tag=TAG,
+        summary="Lift a ban",
     ),
     _post(
         "/v1/incidents",
@@ -293,12 +257,18 @@ ROUTES = (
         reply=IncidentView,
         status=201,
     ),
-    _get("/v1/incidents", incidents, "Open incidents, newest first", query=Listed, reply=Page[IncidentView]),
+    _get(
+        "/v1/incidents",
+        _notifications.call(Notifications.incidents),
+        "Open incidents, newest first",
+        query=Listed,
+        reply=Page[IncidentView],
+    ),
     Route(
         method="DELETE",
         path="/v1/incidents/{incident_id}",
         scope="notifications:write",
-        answer=close_incident,
+        answer=_notifications.call(Notifications.close_incident),
         tag=TAG,
         summary="Close an incident",
     ),

@@ -11,8 +11,10 @@ import msgspec
 from betimes.core.checks import Examined
 from betimes.domain.paging import Page
 from betimes.domain.requests import check_request
-from betimes.http.routes import Answer, ClaimLimit, Listed, RequestContext, Route, Traced, answer_of
+from betimes.http.routes import Answer, ClaimLimit, RequestContext, Route, Traced, answer_of
+from betimes.http.service_calls import ServiceCalls, filters_of
 from betimes.runs.registry import repeated_types, uncallable_urls
+from betimes.runs.service import Runs
 from betimes.runs.triggers import examined_trigger
 from betimes.runs.views import (
     ActionsRequest,
@@ -26,9 +28,7 @@ from betimes.runs.views import (
     RegistryWritten,
     RenewRequest,
     RunClaim,
-    RunHandler,
     RunStateView,
-    RunStatus,
     RunView,
     TriggerRequest,
     TriggerStatus,
@@ -38,13 +38,6 @@ from betimes.runs.views import (
 TAG = "Runs"
 ENTRIES_MAX = 500
 """Trigger types of one tenant."""
-
-
-class RunFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    account_id: str | None = None
-    status: RunStatus | None = None
-    trigger_type: str | None = None
-    handler: RunHandler | None = None
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -73,55 +66,13 @@ def _own_trigger(request: RequestContext) -> Examined[TriggerRequest]:
     return examined
 
 
-async def trigger_status(request: RequestContext) -> TriggerStatus:
-    return await request.services.runs.trigger_status(request.path["idempotency_key"])
-
-
 async def cancel_trigger(request: RequestContext) -> Answer:
     runs, key = request.services.runs, request.path["idempotency_key"]
     return answer_of(runs, await runs.cancel_trigger(key, request_key=request.idempotency_key))
 
 
-async def evaluate(request: RequestContext) -> TriggerVerdict:
-    return await request.services.runs.evaluate(request.body, trace=request.wants_trace)
-
-
-async def run_state(request: RequestContext) -> RunStateView:
-    return await request.services.runs.run_state(request.path["account_id"])
-
-
-async def report_actions(request: RequestContext) -> Answer:
-    runs = request.services.runs
-    return answer_of(
-        runs, await runs.report_actions(request.path["account_id"], request.body, key=request.idempotency_key)
-    )
-
-
-async def runs(request: RequestContext) -> Page[RunView]:
-    return await request.services.runs.runs(**msgspec.structs.asdict(request.query))
-
-
-async def run(request: RequestContext) -> RunView:
-    return await request.services.runs.run(request.path["run_id"])
-
-
 async def claim_many(request: RequestContext) -> Claims:
     return Claims(await request.services.runs.claim_many(request.body, limit=request.query.limit))
-
-
-async def claim(request: RequestContext) -> Answer:
-    runs = request.services.runs
-    return answer_of(runs, await runs.claim(request.path["run_id"], request.body, key=request.idempotency_key))
-
-
-async def renew(request: RequestContext) -> Answer:
-    runs = request.services.runs
-    return answer_of(runs, await runs.renew(request.path["run_id"], request.body, key=request.idempotency_key))
-
-
-async def complete(request: RequestContext) -> Answer:
-    runs = request.services.runs
-    return answer_of(runs, await runs.complete(request.path["run_id"], request.body, key=request.idempotency_key))
 
 
 def _with_etag(view: RegistryView) -> Answer:
@@ -147,6 +98,7 @@ _EXAMPLE: dict[str, Any] = {
     "payload": {"signal": "usage_drop"},
 }
 
+_runs = ServiceCalls(lambda request: request.services.runs)
 _get = partial(Route, method="GET", scope="runs:read", tag=TAG)
 _post = partial(Route, method="POST", scope="runs:write", tag=TAG)
 
@@ -168,7 +120,12 @@ ROUTES = (
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get("/v1/triggers/{idempotency_key}", trigger_status, "What became of a trigger", reply=TriggerStatus),
+    _get(
+        "/v1/triggers/{idempotency_key}",
+        _runs.call(Runs.trigger_status),
+        "What became of a trigger",
+        reply=TriggerStatus,
+    ),
     _post(
         "/v1/triggers/{idempotency_key}/cancel",
         cancel_trigger,
@@ -178,7 +135,7 @@ ROUTES = (
     ),
     _post(
         "/v1/gate/evaluate",
-        evaluate,
+        _runs.call(Runs.evaluate),
         "What a trigger would be told",
         scope="runs:read",
         description="A dry run: nothing is changed or recorded.",
@@ -188,17 +145,22 @@ ROUTES = (
         reply=TriggerVerdict,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get("/v1/accounts/{account_id}/run-state", run_state, "An account's counters and what waits", reply=RunStateView),
+    _get(
+        "/v1/accounts/{account_id}/run-state",
+        _runs.call(Runs.run_state),
+        "An account's counters and what waits",
+        reply=RunStateView,
+    ),
     _post(
         "/v1/accounts/{account_id}/actions",
-        report_actions,
+        _runs.call_with_key(Runs.report_actions),
         "Report actions, for saturation",
         body=ActionsRequest,
         body_optional=True,
         reply=ActionsView,
     ),
-    _get("/v1/runs", runs, "Runs, newest first", query=RunFilters, reply=Page[RunView]),
-    _get("/v1/runs/{run_id}", run, "A run", reply=RunView),
+    _get("/v1/runs", _runs.call(Runs.runs), "Runs, newest first", query=filters_of(Runs.runs), reply=Page[RunView]),
+    _get("/v1/runs/{run_id}", _runs.call(Runs.run), "A run", reply=RunView),
     _post(
         "/v1/runs/claim",
         claim_many,
@@ -211,7 +173,7 @@ ROUTES = (
     ),
     _post(
         "/v1/runs/{run_id}/claim",
-        claim,
+        _runs.call_with_key(Runs.claim),
         "Claim a run",
         body=ClaimRequest,
         body_optional=True,
@@ -220,7 +182,7 @@ ROUTES = (
     ),
     _post(
         "/v1/runs/{run_id}/renew",
-        renew,
+        _runs.call_with_key(Runs.renew),
         "Keep a claim",
         body=RenewRequest,
         reply=RunClaim,
@@ -228,7 +190,7 @@ ROUTES = (
     ),
     _post(
         "/v1/runs/{run_id}/complete",
-        complete,
+        _runs.call_with_key(Runs.complete),
         "Report how a run ended",
         body=CompleteRequest,
         reply=RunView,

@@ -17,6 +17,7 @@ from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
+from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
 from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
@@ -191,7 +192,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def all_ticks(
         self,
         *,
-        schedule_id: str | None = None,
+        schedule_id: Id | None = None,
         status: TickStatus | None = None,
         since: Moment | None = None,
         until: Moment | None = None,

@@ -5,26 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from betimes.domain.paging import Page
 from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
-from betimes.scores.service import Adjustment, Interaction, NewScore, StatusChange
+from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.scores.service import Adjustment, Interaction, NewScore, Scores, StatusChange
 from betimes.scores.sweep import SweepRequest, SweepResult
-from betimes.scores.views import AdjustAnswer, HistoryEntry, HistoryType, InteractionAnswer, Score, WrittenScore
+from betimes.scores.views import AdjustAnswer, HistoryEntry, InteractionAnswer, Score, WrittenScore
 
 TAG = "Scores"
 ONE = "/v1/scores/{user_id}"
 
 
+# Not from `Scores.list`, which takes a chapter as a number too: in a query everything is text.
 class ScoreFilters(Listed, frozen=True, forbid_unknown_fields=True):
     game_status: str | None = None
     chapter: str | None = None
     overdue: bool | None = None
-
-
-class HistoryFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    event_type: HistoryType | None = None
 
 
 async def create(request: RequestContext) -> Answer:
@@ -33,41 +29,9 @@ async def create(request: RequestContext) -> Answer:
     return answer_of(scores, made, location=f"/v1/scores/{made.user_id}")
 
 
-async def scores(request: RequestContext) -> Page[Score]:
-    return await request.services.scores.list(**msgspec.structs.asdict(request.query))
-
-
-async def score(request: RequestContext) -> Score:
-    return await request.services.scores.get(request.path["user_id"])
-
-
-async def interact(request: RequestContext) -> Answer:
-    scores = request.services.scores
-    return answer_of(scores, await scores.interact(request.path["user_id"], request.body, key=request.idempotency_key))
-
-
-async def set_status(request: RequestContext) -> Answer:
-    scores = request.services.scores
-    return answer_of(
-        scores, await scores.set_status(request.path["user_id"], request.body, key=request.idempotency_key)
-    )
-
-
-async def adjust(request: RequestContext) -> Answer:
-    scores = request.services.scores
-    return answer_of(scores, await scores.adjust(request.path["user_id"], request.body, key=request.idempotency_key))
-
-
-async def history(request: RequestContext) -> Page[HistoryEntry]:
-    return await request.services.scores.history(request.path["user_id"], **msgspec.structs.asdict(request.query))
-
-
-async def sweep(request: RequestContext) -> SweepResult:
-    return await request.services.scores.sweep(request.body)
-
-
 _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}
 
+_scores = ServiceCalls(lambda request: request.services.scores)
 _get = partial(Route, method="GET", scope="scores:read", tag=TAG)
 _post = partial(Route, method="POST", scope="scores:write", tag=TAG)
 
@@ -87,16 +51,16 @@ ROUTES = (
     ),
     _get(
         "/v1/scores",
-        scores,
+        _scores.call(Scores.list),
         "Scores, newest first",
         description="A page that finds little in a long list may be short and still not be the last.",
         query=ScoreFilters,
         reply=Page[Score],
     ),
-    _get(ONE, score, "A score, and its forecast", reply=Score),
+    _get(ONE, _scores.call(Scores.get), "A score, and its forecast", reply=Score),
     _post(
         f"{ONE}/interactions",
-        interact,
+        _scores.call_with_key(Scores.interact),
         "Restart the grace",
         description="Makes the score if it is new. What was owed is settled first.",
         body=Interaction,
@@ -106,7 +70,7 @@ ROUTES = (
     ),
     _post(
         f"{ONE}/status",
-        set_status,
+        _scores.call_with_key(Scores.set_status),
         "Change the status",
         body=StatusChange,
         judges_body=True,
@@ -116,7 +80,7 @@ ROUTES = (
     ),
     _post(
         f"{ONE}/adjust",
-        adjust,
+        _scores.call_with_key(Scores.adjust),
         "Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.",
         body=Adjustment,
@@ -126,14 +90,14 @@ ROUTES = (
     ),
     _get(
         f"{ONE}/history",
-        history,
+        _scores.call(Scores.history),
         "What happened to a score, newest first",
-        query=HistoryFilters,
+        query=filters_of(Scores.history),
         reply=Page[HistoryEntry],
     ),
     _post(
         "/v1/scores/sweep",
-        sweep,
+        _scores.call(Scores.sweep),
         "Decay all that is due",
         scope="sweep",
         keeps_answer="scores",

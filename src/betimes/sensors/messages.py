@@ -22,7 +22,7 @@ from betimes.core.bounds import read_json
 from betimes.core.canonical import encode
 from betimes.core.checks import check_value, examine, refusal
 from betimes.core.errors import BetimesError, Invalid, TooLarge
-from betimes.sensors.model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message
+from betimes.sensors.model import MESSAGE_CHARS_MAX, MESSAGE_ID_CHARS_MAX, Message, MessageId
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -76,7 +76,7 @@ class NotJson(Invalid):
 
 
 class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
+    message_id: MessageId | None = None
     data: Any = None
     attributes: dict[str, Any] | None = None
     data_base64: str | None = None

@@ -25,6 +25,7 @@ Absent = TypeVar("Absent")
 RUN_REQUESTS_MAX = 1_000
 ALLOWED_TARGETS_MAX = 16
 MESSAGE_ID_CHARS_MAX = 256
+MessageId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)]
 MESSAGE_CHARS_MAX = 128 * 1024
 """Encoded size of a message; it goes into the run it asks for."""
 CURSOR_CHARS_MAX = 64 * 1024

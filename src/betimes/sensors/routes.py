@@ -11,27 +11,22 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.core.datetimes import Moment
 from betimes.core.errors import Invalid, Refused
-from betimes.core.names import Id
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.http.batches import batch
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
+from betimes.http.routes import Answer, RequestContext, Route, answer_of
+from betimes.http.service_calls import ServiceCalls, filters_of
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
-from betimes.sensors.model import MESSAGE_ID_CHARS_MAX
 from betimes.sensors.proof import Proof
 from betimes.sensors.service import UNPROVEN, Sensors
 from betimes.sensors.views import (
     SENSOR_READ_ONLY,
     EvaluationView,
-    EvaluationViewStatus,
     SecretView,
     SensorRequest,
-    SensorStatus,
-    SensorType,
     SensorView,
     SensorWritten,
 )
@@ -43,23 +38,6 @@ READ, WRITE = "automation:read", "automation:write"
 
 EVALUATE_LIMIT_S = 330.0
 """A sensor's evaluator has at most 300 s."""
-
-
-class SensorFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    status: SensorStatus | None = None
-    sensor_type: SensorType | None = None
-
-
-class EvaluationFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    status: EvaluationViewStatus | None = None
-    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_ID_CHARS_MAX)] | None = None
-
-
-class AllEvaluationsFilters(Listed, frozen=True, forbid_unknown_fields=True):
-    sensor_id: Id | None = None
-    status: EvaluationViewStatus | None = None
-    since: Moment | None = None
-    until: Moment | None = None
 
 
 class PollRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,21 +115,6 @@ async def reset_cursor(request: RequestContext) -> Answer:
     return answer_of(sensors, view, version=view.version)
 
 
-async def rotate_secret(request: RequestContext) -> Answer:
-    sensors = request.services.sensors
-    return answer_of(sensors, await sensors.rotate_secret(request.path["sensor_id"], key=request.idempotency_key))
-
-
-async def evaluations(request: RequestContext) -> Page[EvaluationView]:
-    return await request.services.sensors.evaluations(
-        request.path["sensor_id"], **msgspec.structs.asdict(request.query)
-    )
-
-
-async def all_evaluations(request: RequestContext) -> Page[EvaluationView]:
-    return await request.services.sensors.all_evaluations(**msgspec.structs.asdict(request.query))
-
-
 SENSORS = DefinitionRoutes(
     noun="sensor",
     domain="automation",
@@ -162,7 +125,7 @@ SENSORS = DefinitionRoutes(
     view=SensorView,
     page=Page[SensorView],
     written=SensorWritten,
-    filters=SensorFilters,
+    filters=filters_of(Sensors.list),
     read_only=SENSOR_READ_ONLY,
     judges_body=True,
     example={
@@ -173,6 +136,7 @@ SENSORS = DefinitionRoutes(
     },
 )
 
+_sensors = ServiceCalls(lambda request: request.services.sensors)
 _get = partial(Route, method="GET", scope=READ, tag=TAG)
 _post = partial(Route, method="POST", scope=WRITE, tag=TAG)
 
@@ -222,7 +186,7 @@ ROUTES = (
     ),
     _post(
         f"{SENSOR}/secret",
-        rotate_secret,
+        _sensors.call_with_key(Sensors.rotate_secret),
         "Make a new secret",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         reply=SecretView,
@@ -230,17 +194,17 @@ ROUTES = (
     ),
     _get(
         f"{SENSOR}/evaluations",
-        evaluations,
+        _sensors.call(Sensors.evaluations),
         "Evaluations, newest first",
-        query=EvaluationFilters,
+        query=filters_of(Sensors.evaluations),
         reply=Page[EvaluationView],
     ),
     _get(
         "/v1/evaluations",
-        all_evaluations,
+        _sensors.call(Sensors.all_evaluations),
         "Evaluations of all sensors, newest first",
         description="Those that were recorded between `since`, included, and `until`.",
-        query=AllEvaluationsFilters,
+        query=filters_of(Sensors.all_evaluations),
         reply=Page[EvaluationView],
     ),
 )

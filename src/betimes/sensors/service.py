@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from betimes.core.canonical import fingerprint
 from betimes.core.datetimes import Moment, instant
 from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
+from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.domain import paging
@@ -48,6 +49,7 @@ from betimes.sensors.model import (
     Evaluation,
     Evaluator,
     Message,
+    MessageId,
     ReceiveMessage,
     ResetCursor,
     RotateSecret,
@@ -295,7 +297,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         sensor_id: str,
         *,
         status: EvaluationViewStatus | None = None,
-        message_id: str | None = None,
+        message_id: MessageId | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[EvaluationView]:
@@ -304,9 +306,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no sensor {sensor_id!r}")
         if message_id is not None:
-            return Page(
-                [view for view in await self._views_of_message(stream, message_id) if status in (None, view.status)]
-            )
+            views = await self._views_of_message(stream, message_id)
+            return Page([view for view in views if status in (None, view.status)])
         filters = ["evaluations", self.caller.tenant, sensor_id, status]
         return await self._read_evaluations(stream, filters, status, limit, cursor)
 
@@ -314,7 +315,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def all_evaluations(
         self,
         *,
-        sensor_id: str | None = None,
+        sensor_id: Id | None = None,
         status: EvaluationViewStatus | None = None,
         since: Moment | None = None,
         until: Moment | None = None,

@@ -1,0 +1,81 @@
+"""Handlers that hand a request on to one method of a service.
+
+The names in the path, the filters of a list and the body become the method's first arguments, in that order, and the
+parameters of the query its keywords. What a handler must do besides (another status, a location, a condition) is
+written as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import signature
+from typing import Any, Concatenate, Generic, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from betimes.domain.derivation import derive
+from betimes.domain.service import Service
+from betimes.http.routes import Answer, Handler, Listed, RequestContext, Traced, answer_of
+
+S = TypeVar("S", bound=Service)
+
+
+class ServiceCalls(Generic[S]):
+    """The calls of one service, which is found by the request."""
+
+    def __init__(self, service: Callable[[RequestContext], S]) -> None:
+        self._service = service
+
+    def call(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> Handler:
+        """Return a handler that answers with what the method returns."""
+
+        async def answer(request: RequestContext) -> Any:
+            return await method(self._service(request), *_arguments(request), **_keywords(request))
+
+        return answer
+
+    def call_with_key(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> Handler:
+        """Return the same for a method that takes the idempotency key as `key`; the answer says if it is a replay."""
+
+        async def answer(request: RequestContext) -> Answer:
+            service, key = self._service(request), request.idempotency_key
+            return answer_of(service, await method(service, *_arguments(request), **_keywords(request), key=key))
+
+        return answer
+
+
+def _arguments(request: RequestContext) -> tuple[Any, ...]:
+    filters = (derive(request.query.fields_from, request.query),) if hasattr(request.query, "fields_from") else ()
+    body = () if request.body is None else (request.body,)
+    return (*request.path.values(), *filters, *body)
+
+
+def _keywords(request: RequestContext) -> dict[str, Any]:
+    if isinstance(request.query, Traced):
+        return {"trace": request.wants_trace}
+    if hasattr(request.query, "fields_from"):
+        return {"limit": request.query.limit, "cursor": request.query.cursor}
+    return msgspec.structs.asdict(request.query)
+
+
+def filters_of(method: Callable[..., Awaitable[Any]]) -> type[Listed]:
+    """Return the query of a route that lists: the keywords of the service's method, all of which may be left out."""
+    hints = get_type_hints(method, include_extras=True)
+    keywords = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    fields = [(name, hints[name], None) for name in keywords if name not in Listed.__struct_fields__]
+    filters = msgspec.defstruct("Filters", fields, bases=(Listed,), frozen=True, forbid_unknown_fields=True)
+    return cast(type[Listed], filters)
+
+
+def paged(filters: type[msgspec.Struct]) -> type[Listed]:
+    """Return the query of a route whose service takes its filters as one struct: their fields, and those of a page."""
+    fields = [(field.name, field.type, field.default) for field in msgspec.structs.fields(filters)]
+    query = msgspec.defstruct(
+        "Filters",
+        fields,
+        bases=(Listed,),
+        namespace={"fields_from": filters},
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+    return cast(type[Listed], query)
