@@ -17,7 +17,6 @@ SPANS_MAX = 32
 
 async def read_ledger(session: Session, statement: Callable[..., Prepared], query: LedgerQuery) -> list[Segment]:
     """Return a page of segments, of those alone that can change no more."""
-    way = "_backwards" if query.backwards else ""
     asked: dict[str, Any] = {
         "tenant": query.tenant,
         "kind": query.kind,
@@ -30,16 +29,19 @@ async def read_ledger(session: Session, statement: Callable[..., Prepared], quer
         "until_at": query.until_at,
         "limit": min(query.limit, PAGE_MAX),
         "settled": await session.value(statement("settled_seq")),
+        "forwards": None if query.backwards else True,
+        "backwards": query.backwards or None,
     }
 
     async def find(name: str, **place: Any) -> list[Record]:
-        return await session.rows(statement(name + way, **{**asked, **place}))
+        return await session.rows(statement(name, **{**asked, **place}))
 
     name = _ledger_statement(query)
     if name == "ledger_of_tenant":
         found = await _read_of_tenant(find, query, asked)
     else:
-        found = await find(name, **({"before": query.after or None} if way else {"after": query.after}))
+        before, after = (query.after or None, None) if query.backwards else (None, query.after)
+        found = await find(name, before=before, after=after)
     return [segment_of(record) for record in found]
 
 
@@ -54,7 +56,8 @@ async def _read_of_tenant(find: Callable[..., Any], query: LedgerQuery, asked: d
             break
         span = first, last
         if _is_by_instant(query) and number < SPANS_MAX - 1:
-            spans = await find("ledger_span", first=first, last=last)
+            name = "ledger_span_backwards" if query.backwards else "ledger_span"
+            spans = await find(name, first=first, last=last)
             if not spans:
                 break
             span = max(first, spans[0][0]), min(last, spans[0][1])

@@ -3,8 +3,7 @@
 -- have: from each that is found to the next that is asked for.
 
 -- streams: streams that exist, in order of their ids
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, snooze_error
+SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0
     AND state IS NOT NULL --? living
@@ -19,8 +18,7 @@ WHERE version > 0
 ORDER BY tenant, kind, id LIMIT :limit;
 
 -- newest_streams: streams that exist, from the last created on
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, snooze_error
+SELECT @stream_columns
 FROM betimes.stream
 WHERE created_at IS NOT NULL AND version > 0
     AND state IS NOT NULL --? living
@@ -50,11 +48,10 @@ WITH RECURSIVE present (status) AS (
         ORDER BY tenant, kind, status LIMIT 1
     ) n
 )
-SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
-    s.snooze_until, s.created_at, s.listed_at, s.snooze_error
+SELECT s.*
 FROM present x
 CROSS JOIN LATERAL (
-    SELECT * FROM betimes.stream
+    SELECT @stream_columns FROM betimes.stream
     WHERE tenant = :tenant AND kind = :kind AND status = x.status AND status <> '' AND version > 0
         AND state IS NOT NULL --? living
         AND owner = :owner --?
@@ -68,8 +65,7 @@ WHERE x.status = ANY (:among)
 ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
 
 -- due_streams: streams that exist and are due by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, snooze_error
+SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0 AND due_at <= :due_before
     AND state IS NOT NULL --? living
@@ -100,11 +96,10 @@ WITH RECURSIVE present (status) AS (
         ORDER BY kind, status, due_at LIMIT 1
     ) n
 )
-SELECT s.tenant, s.kind, s.id, s.version, s.schema, s.state, s.at, s.alarm_at, s.status, s.owner, s.due_at, s.digest,
-    s.snooze_until, s.created_at, s.listed_at, s.snooze_error
+SELECT s.*
 FROM present x
 CROSS JOIN LATERAL (
-    SELECT * FROM betimes.stream
+    SELECT @stream_columns FROM betimes.stream
     WHERE kind = :kind AND status = x.status AND due_at <= :due_before AND owner <> '' AND version > 0
         AND tenant = :tenant --?
         AND state IS NOT NULL --? living
@@ -118,8 +113,7 @@ WHERE x.status = ANY (:among)
 ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit;
 
 -- listed_streams: streams that stand in a list by an instant, the earliest first
-SELECT tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
-    listed_at, snooze_error
+SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0 AND listed_at <= :listed_before
     AND state IS NOT NULL --? living
@@ -152,59 +146,31 @@ ORDER BY l.version;
 -- settled_seq: up to where the ledger can change no more
 SELECT betimes.settled_seq();
 
--- ledger: segments in commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
-FROM betimes.ledger
-WHERE seq <= :settled AND seq > :after
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND id = :id --?
-    AND key = :key AND key IS NOT NULL --?
-    AND correlation = :correlation AND correlation <> '' --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY seq LIMIT :limit;
-
--- ledger_of_stream: segments of one stream in the order of their versions, which is their commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
-FROM betimes.ledger
-WHERE tenant = :tenant AND kind = :kind AND id = :id AND seq <= :settled AND seq > :after
-    AND correlation = :correlation --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY version LIMIT :limit;
-
--- ledger_of_stream_backwards: the same against commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
-FROM betimes.ledger
-WHERE tenant = :tenant AND kind = :kind AND id = :id AND seq <= :settled
-    AND seq < :before --?
-    AND correlation = :correlation --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY version DESC LIMIT :limit;
-
--- ledger_backwards: segments against commit order
-SELECT seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-    verdict, reply, actor, correlation, cause
+-- ledger: segments in commit order, or against it
+SELECT @segment_columns
 FROM betimes.ledger
 WHERE seq <= :settled
+    AND seq > :after --?
     AND seq < :before --?
     AND tenant = :tenant --?
     AND kind = :kind --?
-    AND id = :id --?
     AND key = :key AND key IS NOT NULL --?
-    AND correlation = :correlation AND correlation <> '' --?
-    AND turn = :turn --?
-    AND at >= :since_at --?
-    AND at < :until_at --?
-ORDER BY seq DESC LIMIT :limit;
+    AND correlation <> '' --? correlation
+    @segment_filters
+ORDER BY seq --? forwards
+ORDER BY seq DESC --? backwards
+LIMIT :limit;
+
+-- ledger_of_stream: segments of one stream by their versions, which is their commit order, or against it
+SELECT @segment_columns
+FROM betimes.ledger
+WHERE tenant = :tenant AND kind = :kind AND seq <= :settled
+    AND seq > :after --?
+    AND seq < :before --?
+    @segment_filters
+ORDER BY version --? forwards
+ORDER BY version DESC --? backwards
+LIMIT :limit;
 
 -- ledger_span: the next blocks in a row that may hold the instants asked for: where they begin and where they end
 SELECT b.first, coalesce((
@@ -232,7 +198,7 @@ WHERE b.last <= (SELECT last FROM betimes.ledger_block WHERE last >= :last ORDER
     AND b.at_min < :until_at --?
 ORDER BY b.last DESC LIMIT 1;
 
--- ledger_of_tenant: segments in commit order of one tenant: each of its kinds along an index, merged
+-- ledger_of_tenant: segments of one tenant in commit order, or against it: each of its kinds along an index, merged
 WITH RECURSIVE kinds (kind) AS (
     SELECT :kind::text COLLATE "C" --?
     SELECT min(kind) FROM betimes.ledger WHERE tenant = :tenant --? any_kind
@@ -240,91 +206,64 @@ WITH RECURSIVE kinds (kind) AS (
     SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
     FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
 )
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+SELECT l.*
 FROM kinds k
 CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
+    SELECT @segment_columns FROM betimes.ledger
     WHERE tenant = :tenant AND kind = k.kind AND seq + 0 >= :first AND seq + 0 <= :last
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-        AND at >= :since_at --?
-        AND at < :until_at --?
-    ORDER BY seq + 0 LIMIT :limit
+        @segment_filters
+    ORDER BY seq + 0 --? forwards
+    ORDER BY seq + 0 DESC --? backwards
+    LIMIT :limit
 ) l
-ORDER BY l.seq LIMIT :limit;
+ORDER BY l.seq --? forwards
+ORDER BY l.seq DESC --? backwards
+LIMIT :limit;
 
--- ledger_of_tenant_backwards: segments against commit order of one tenant: each of its kinds along an index, merged
-WITH RECURSIVE kinds (kind) AS (
-    SELECT :kind::text COLLATE "C" --?
-    SELECT min(kind) FROM betimes.ledger WHERE tenant = :tenant --? any_kind
-    UNION ALL --? any_kind
-    SELECT (SELECT min(l.kind) FROM betimes.ledger l WHERE l.tenant = :tenant AND l.kind > k.kind) --? any_kind
-    FROM kinds k WHERE k.kind IS NOT NULL --? any_kind
-)
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
-FROM kinds k
-CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
-    WHERE tenant = :tenant AND kind = k.kind AND seq + 0 >= :first AND seq + 0 <= :last
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-        AND at >= :since_at --?
-        AND at < :until_at --?
-    ORDER BY seq + 0 DESC LIMIT :limit
-) l
-ORDER BY l.seq DESC LIMIT :limit;
-
--- ledger_between: segments in commit order, of blocks of the ledger that may hold the instants asked for
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+-- ledger_between: segments in commit order, or against it, of blocks of the ledger that may hold the instants asked for
+SELECT l.*
 FROM betimes.ledger_block b
 CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
+    SELECT @segment_columns FROM betimes.ledger
     WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
-        AND seq > :after
-        AND at >= :since_at --?
-        AND at < :until_at --?
-        AND kind = :kind --?
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-    ORDER BY seq LIMIT :limit
-) l
-WHERE b.first <= :settled
-    AND b.last > :after
-    AND b.at_max >= :since_at --?
-    AND b.at_min < :until_at --?
-ORDER BY b.last, l.seq LIMIT :limit;
-
--- ledger_between_backwards: the same against commit order
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
-FROM betimes.ledger_block b
-CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
-    WHERE seq >= b.first AND seq <= b.last AND seq <= :settled
+        AND seq > :after --?
         AND seq < :before --?
-        AND at >= :since_at --?
-        AND at < :until_at --?
         AND kind = :kind --?
-        AND id = :id --?
-        AND correlation = :correlation --?
-        AND turn = :turn --?
-    ORDER BY seq DESC LIMIT :limit
+        @segment_filters
+    ORDER BY seq --? forwards
+    ORDER BY seq DESC --? backwards
+    LIMIT :limit
 ) l
 WHERE b.first <= :settled
+    AND b.last > :after --?
     AND b.first < :before --?
     AND b.at_max >= :since_at --?
     AND b.at_min < :until_at --?
-ORDER BY b.last DESC, l.seq DESC LIMIT :limit;
+ORDER BY b.last, l.seq --? forwards
+ORDER BY b.last DESC, l.seq DESC --? backwards
+LIMIT :limit;
+
+-- segment_columns: a segment as it is read
+seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
+    verdict, reply, actor, correlation, cause;
+
+-- segment_filters: lines that narrow a list of segments
+AND id = :id --?
+    AND correlation = :correlation --?
+    AND turn = :turn --?
+    AND at >= :since_at --?
+    AND at < :until_at --?;
+
+-- stream_columns: a stream as it is listed
+tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until, created_at,
+    listed_at, snooze_error;
+
+-- effect_columns: an effect as it is listed
+tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
+    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history;
 
 -- effects: effects in order of their ids
-SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
+SELECT @effect_columns
 FROM betimes.effect
 WHERE true
     AND tenant = :tenant --?
@@ -338,8 +277,7 @@ WHERE true
 ORDER BY tenant, kind, id, version, place LIMIT :limit;
 
 -- newest_effects: effects from the newest on; those of one source in the order of its versions, which is the same
-SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
+SELECT @effect_columns
 FROM betimes.effect
 WHERE true
     AND status = 'dead' --? dead
@@ -358,8 +296,7 @@ ORDER BY version DESC, place DESC --? source_id
 LIMIT :limit;
 
 -- oldest_effects: effects of one tenant and status from the oldest on
-SELECT tenant, kind, id, version, place, executor, payload, status, attempts, created_at, next_attempt_at,
-    finished_at, last_error, at_most_once, to_tenant, to_kind, to_id, history
+SELECT @effect_columns
 FROM betimes.effect
 WHERE tenant = :tenant
     AND status = 'dead' --? dead

@@ -25,8 +25,7 @@ SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key
 -- (an Append runs its parts in order, and a volatile function sees what was committed before it began)
 SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :from_at, :until_at, :limit, :now)
 UNION ALL
-SELECT place, NULL, NULL, NULL, version, schema, state, at, alarm_at, digest
-FROM betimes.begin_batch('{}', '{}', :reads, '{}', '{}', :now) WHERE part = 'read' AND schema IS NOT NULL;
+@read_beside;
 
 -- commit_batch: write everything a batch leads to
 SELECT betimes.commit_batch(
@@ -48,6 +47,10 @@ CALL betimes.presume(:locks::betimes.asked_stream[], :reads::betimes.asked_strea
 -- turn_at: the turn that wrote a version
 SELECT turn FROM betimes.ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 
+-- read_beside: rows of streams that are read without a lock, behind those that were locked
+SELECT place, NULL, NULL, NULL, version, schema, state, at, alarm_at, digest
+FROM betimes.begin_batch('{}', '{}', :reads, '{}', '{}', :now) WHERE part = 'read' AND schema IS NOT NULL;
+
 -- next_alarm: when the next stream wants to be woken or the next call is due
 SELECT least(
     (
@@ -57,15 +60,7 @@ SELECT least(
         ORDER BY wake_at LIMIT 1
     ),
     (
-        SELECT min(c.next_attempt_at)
-        FROM unnest(:executors::text[]) x
-        CROSS JOIN LATERAL (
-            SELECT e.next_attempt_at FROM betimes.effect e
-            WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
-            AND e.tenant = :tenant --?
-            AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
-            ORDER BY e.next_attempt_at LIMIT 1
-        ) c
+        @next_call
     )
 );
 
@@ -81,21 +76,36 @@ SELECT least(
         ) s
     ),
     (
-        SELECT min(c.next_attempt_at)
-        FROM unnest(:executors::text[]) x
-        CROSS JOIN LATERAL (
-            SELECT e.next_attempt_at FROM betimes.effect e
-            WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
-            AND e.tenant = :tenant --?
-            AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
-            ORDER BY e.next_attempt_at LIMIT 1
-        ) c
+        @next_call
     )
 );
+
+-- next_call: when the next call of these executors is due
+SELECT min(c.next_attempt_at)
+FROM unnest(:executors::text[]) x
+CROSS JOIN LATERAL (
+    SELECT e.next_attempt_at FROM betimes.effect e
+    WHERE e.executor = x AND e.executor <> 'send' AND e.status IN ('pending', 'leased')
+    AND e.tenant = :tenant --?
+    AND (e.tenant || '/' || e.kind) <> ALL (:held::text[]) --?
+    ORDER BY e.next_attempt_at LIMIT 1
+) c;
 
 -- snooze: let a wake rest, unless the stream has moved on
 UPDATE betimes.stream SET snooze_until = :until, snooze_error = :error
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND version > 0;
+
+-- lease_picked: take the calls that were picked; an attempt whose lease ran out is part of their history
+UPDATE betimes.effect e
+SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e.fence + 1,
+    history = CASE WHEN e.status = 'leased' AND NOT p.spent
+        THEN betimes.with_attempt(e.history, (SELECT betimes.clock(:now)), false, :ran_out, NULL)
+        ELSE e.history END,
+    next_attempt_at = (SELECT betimes.clock(:now)) + e.lease_s * 1000000::bigint
+FROM picked p
+WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
+RETURNING p.due_at, e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.attempts, e.created_at,
+    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.to_tenant, e.to_kind, e.to_id, p.spent;
 
 -- lease_calls: take calls that are due, the oldest of each executor first
 WITH picked AS MATERIALIZED (
@@ -112,16 +122,7 @@ WITH picked AS MATERIALIZED (
     ) c
     ORDER BY c.due_at, c.tenant, c.kind, c.id, c.version, c.place LIMIT :limit
 )
-UPDATE betimes.effect e
-SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e.fence + 1,
-    history = CASE WHEN e.status = 'leased' AND NOT p.spent
-        THEN betimes.with_attempt(e.history, (SELECT betimes.clock(:now)), false, :ran_out, NULL)
-        ELSE e.history END,
-    next_attempt_at = (SELECT betimes.clock(:now)) + e.lease_s * 1000000::bigint
-FROM picked p
-WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
-RETURNING p.due_at, e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.attempts, e.created_at,
-    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.to_tenant, e.to_kind, e.to_id, p.spent;
+@lease_picked;
 
 -- renew_lease: extend a lease by its own length, if it is still held
 UPDATE betimes.effect SET next_attempt_at = betimes.clock(:now) + lease_s * 1000000::bigint

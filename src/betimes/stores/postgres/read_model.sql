@@ -84,11 +84,10 @@ WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
 GROUP BY at ORDER BY at DESC LIMIT :limit;
 
 -- segments_within: segments of one tenant in ranges of positions, of one kind in each, the last one first
-SELECT l.seq, l.tenant, l.kind, l.id, l.version, l.turn, l.at, l.schema, l.command, l.events, l.policy, l.prev, l.digest,
-    l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
+SELECT l.*
 FROM unnest(:kinds::text[], :firsts::bigint[], :lasts::bigint[]) AS r (kind, first, last)
 CROSS JOIN LATERAL (
-    SELECT * FROM betimes.ledger
+    SELECT @segment_columns FROM betimes.ledger
     WHERE tenant = :tenant AND kind = r.kind COLLATE "C" AND seq + 0 <= :settled
         AND seq + 0 >= r.first AND seq + 0 <= r.last
     ORDER BY seq + 0 DESC LIMIT :limit

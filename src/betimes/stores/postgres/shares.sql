@@ -3,14 +3,12 @@
 -- begin_due_in_shares: lock streams of some tenants that are due, of each at most its share
 SELECT * FROM betimes.begin_due_in_shares(:index, :kinds, :tenants, :shares, :until_at, :limit, :now)
 UNION ALL
-SELECT place, NULL, NULL, NULL, version, schema, state, at, alarm_at, digest
-FROM betimes.begin_batch('{}', '{}', :reads, '{}', '{}', :now) WHERE part = 'read' AND schema IS NOT NULL;
+@read_beside;
 
 -- begin_unheld: lock streams that are due and may fire, of all tenants or of some, of each at most its share
 SELECT * FROM betimes.begin_unheld(:index, :kinds, :held, :tenants, :shares, :from_at, :until_at, :limit, :now)
 UNION ALL
-SELECT place, NULL, NULL, NULL, version, schema, state, at, alarm_at, digest
-FROM betimes.begin_batch('{}', '{}', :reads, '{}', '{}', :now) WHERE part = 'read' AND schema IS NOT NULL;
+@read_beside;
 
 -- tenants_with_alarms: the next tenants that have alarms, and whether one of them is due
 WITH RECURSIVE looked_at AS (
@@ -101,13 +99,4 @@ WITH picked AS MATERIALIZED (
     ) o
     ORDER BY o.due_at, o.tenant, o.kind, o.id, o.version, o.place LIMIT :limit
 )
-UPDATE betimes.effect e
-SET status = 'leased', attempts = e.attempts + (NOT p.spent)::integer, fence = e.fence + 1,
-    history = CASE WHEN e.status = 'leased' AND NOT p.spent
-        THEN betimes.with_attempt(e.history, (SELECT betimes.clock(:now)), false, :ran_out, NULL)
-        ELSE e.history END,
-    next_attempt_at = (SELECT betimes.clock(:now)) + e.lease_s * 1000000::bigint
-FROM picked p
-WHERE e.tenant = p.tenant AND e.kind = p.kind AND e.id = p.id AND e.version = p.version AND e.place = p.place
-RETURNING p.due_at, e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.attempts, e.created_at,
-    e.fence, e.lease_s, e.at_most_once, e.attempts_max, e.to_tenant, e.to_kind, e.to_id, p.spent;
+@lease_picked;

@@ -2,7 +2,7 @@
 
 The files are written for the schema `betimes`, so that they can be tried as they are; another schema's name is put in
 its place. A line that ends in `--?` narrows a listing and is left out when its parameter, or the value named after it,
-is not given.
+is not given. `@name` stands for the text of another statement: the columns or conditions that several share.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ FILES = ("queries.sql", "lists.sql", "shares.sql", "audit.sql", "read_model.sql"
 Prepared: TypeAlias = tuple[str, list[Any]]
 _HEAD = re.compile(r"^-- (\w+): .+\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_SHARED = re.compile(r"@(\w+)")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}", re.ASCII)
 _OPTIONAL = re.compile(r"--\?(?: (\w+))?$")
 _NOTHING: frozenset[str] = frozenset()
@@ -48,7 +49,7 @@ def statements() -> Mapping[str, str]:
     for file in FILES:
         _, *parts = _HEAD.split((FOLDER / file).read_text())
         found |= {name: body.strip().removesuffix(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return found
+    return {name: _SHARED.sub(lambda shared: found[shared[1]], body) for name, body in found.items()}
 
 
 def prepare_statement(schema: str, name: str, values: Mapping[str, Any]) -> Prepared:
