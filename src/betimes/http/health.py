@@ -13,8 +13,8 @@ from starlette.responses import Response
 from betimes.core.errors import BetimesError, Invalid
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.http.metrics import CONTENT_TYPE, REQUEST_BOUNDS_S
 from betimes.http.problems import HttpProblem
+from betimes.http.request_counters import BOUNDS_S
 from betimes.http.routes import PUBLIC, RequestContext, Route, demand_deployment
 
 TAG = "Service"
@@ -95,10 +95,13 @@ async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
 
 
 async def metrics(request: RequestContext) -> Response:
+    from betimes.http.metrics import CONTENT_TYPE, write_metrics
+
     demand_deployment(request, "metrics")
     engine = request.engine
     clock, _ = await engine.clock_report()
-    text = request.process.metrics.text(
+    text = write_metrics(
+        request.process.requests,
         request.application.tally,
         await engine.backlog(),
         await engine.store.now(),
@@ -110,7 +113,7 @@ async def metrics(request: RequestContext) -> Response:
 
 
 async def request_times(request: RequestContext) -> RequestTimes:
-    found = request.process.metrics.request_times()
+    found = request.process.requests.request_times()
     rows = [
         RouteTimes(method, route, p50_ms=_bound_ms(counts, 0.5), p99_ms=_bound_ms(counts, 0.99))
         for (method, route), counts in found.items()
@@ -119,9 +122,9 @@ async def request_times(request: RequestContext) -> RequestTimes:
     return RequestTimes(sorted(rows, key=lambda row: (-(row.p99_ms or math.inf), row.route, row.method)))
 
 
-def _bound_ms(counts: list[float], share: float) -> float | None:
+def _bound_ms(counts: list[int], share: float) -> float | None:
     """Return the bound that this share of the requests kept, if there is one."""
-    bounds = zip(REQUEST_BOUNDS_S, counts, strict=False)
+    bounds = zip(BOUNDS_S, counts, strict=False)
     return next((1_000 * bound for bound, count in bounds if count >= share * counts[-1]), None)
 
 

@@ -1,10 +1,14 @@
-"""The numbers of a process for Prometheus. No label names a tenant, a person or anything else by its id."""
+"""The numbers of a process for Prometheus. No label names a tenant, a person or anything else by its id.
+
+It is imported by the first request for metrics: the library of Prometheus loads an HTTP server of its own, about a
+megabyte that most processes never need. What is counted is in `request_counters.py` and `commit_counters.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -12,70 +16,28 @@ from betimes.core.instants import SECOND, Instant
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import Backlog
 from betimes.http.commit_counters import BATCH_BOUNDS, CommitCounters
+from betimes.http.request_counters import BOUNDS_S, RequestCounters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-REQUEST_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Metrics:
-    """Requests are counted as they are answered, everything else is read when it is asked for."""
-
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._requests = Histogram(
-            "betimes_request_seconds",
-            "Time from a request's arrival to its answer",
-            ("method", "route", "status"),
-            buckets=REQUEST_BOUNDS_S,
-            registry=self._registry,
-        )
-        self._of_answer: dict[tuple[str, str, int], Histogram] = {}
-        """By method, route and status: looking one up by its labels takes longer than counting."""
-        self._limited = Counter(
-            "betimes_rate_limited",
-            "Requests refused because their tenant asked for too much",
-            ("what",),
-            registry=self._registry,
-        )
-
-    def count_refusal(self, what: str) -> None:
-        self._limited.labels(what).inc()
-
-    def observe_request(self, method: str, route: str, status: int, took_s: float) -> None:
-        histogram = self._of_answer.get((method, route, status))
-        if histogram is None:
-            histogram = self._of_answer[method, route, status] = self._requests.labels(method, route, status)
-        histogram.observe(took_s)
-
-    def request_times(self) -> dict[tuple[str, str], list[float]]:
-        """Return how many requests of each method and route took at most each of `REQUEST_BOUNDS_S`, and in all."""
-        found: dict[tuple[str, str], list[float]] = {}
-        for metric in self._requests.collect():
-            for sample in metric.samples:
-                if sample.name.endswith("_bucket"):
-                    place = (sample.labels["method"], sample.labels["route"])
-                    counts = found.setdefault(place, [0.0] * (len(REQUEST_BOUNDS_S) + 1))
-                    bound = float(sample.labels["le"])
-                    counts[REQUEST_BOUNDS_S.index(bound) if bound in REQUEST_BOUNDS_S else -1] += sample.value
-        return found
-
-    def text(
-        self,
-        tally: CommitCounters,
-        backlog: Backlog,
-        now: Instant,
-        *,
-        queue_count: int,
-        stream_count: int,
-        clock: ClockReport | None = None,
-    ) -> bytes:
-        """Everything there is to say now."""
-        at_once = [*_commit_metrics(tally), *_owed(backlog, now), *_clock(clock)]
-        at_once.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
-        at_once.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Given(at_once))
-        return generate_latest(self._registry) + generate_latest(registry)
+def write_metrics(
+    requests: RequestCounters,
+    tally: CommitCounters,
+    backlog: Backlog,
+    now: Instant,
+    *,
+    queue_count: int,
+    stream_count: int,
+    clock: ClockReport | None = None,
+) -> bytes:
+    """Return everything there is to say now, as Prometheus reads it."""
+    found = [*_request_metrics(requests), *_commit_metrics(tally), *_owed(backlog, now), *_clock(clock)]
+    found.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
+    found.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Given(found))
+    return generate_latest(registry)
 
 
 class _Given(Collector):
@@ -84,6 +46,24 @@ class _Given(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return iter(self._metrics)
+
+
+def _request_metrics(requests: RequestCounters) -> Iterator[Metric]:
+    times = HistogramMetricFamily(
+        "betimes_request_seconds",
+        "Time from a request's arrival to its answer",
+        labels=("method", "route", "status"),
+    )
+    for (method, route, status), counter in requests.answered.items():
+        buckets = [*zip((*map(str, BOUNDS_S), "+Inf"), counter.cumulative_counts, strict=True)]
+        times.add_metric((method, route, str(status)), buckets, counter.total_s)
+    yield times
+    refused = CounterMetricFamily(
+        "betimes_rate_limited", "Requests refused because their tenant asked for too much", labels=("what",)
+    )
+    for what, count in requests.refused.items():
+        refused.add_metric((what,), count)
+    yield refused
 
 
 def _commit_metrics(tally: CommitCounters) -> Iterator[Metric]:

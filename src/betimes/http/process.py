@@ -19,10 +19,10 @@ import msgspec
 
 from betimes.domain.saved_responses.service import Turns
 from betimes.engine.tenants.identities import Identities
-from betimes.http.metrics import Metrics
 from betimes.http.openapi import openapi
 from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.rate_limits import RateLimits
+from betimes.http.request_counters import RequestCounters
 
 if TYPE_CHECKING:
     from betimes.engine.engine import Engine
@@ -112,8 +112,8 @@ class Process:
         self.sessions_act = sessions_act
         self.proxy = proxy
         self.version = version("betimes")
-        self.metrics = Metrics()
-        self.rate_limits = RateLimits(self.metrics.count_refusal)
+        self.requests = RequestCounters()
+        self.rate_limits = RateLimits(self.requests.count_refusal)
         self.streams = Streams()
         self.turns = Turns()
         self.identities = Identities()

@@ -115,7 +115,7 @@ class Endpoint:
         if request.tenant and (hold := self._application.engine.holds.by_tenant.get(request.tenant)):
             response.headers[HOLD_HEADER] = hold_header(hold)
         took_s = perf_counter() - arrived_s
-        self._process.metrics.observe_request(route.method, route.path, response.status_code, took_s)
+        self._process.requests.observe_request(route.method, route.path, response.status_code, took_s)
         await response(scope, receive, send)
 
     async def _answer(self, request: IncomingRequest, route: Route, correlation: str) -> Answer | Response:
