@@ -186,6 +186,8 @@ class Proxy:
 
     def __init__(self) -> None:
         self.cut: str | None = None
+        self.commits: tuple[bytes, ...] = (b"COMMIT\0", b"COMMIT AND CHAIN\0")
+        """A message that has one of these commits."""
         self.sent = 0
         """Messages that came from stores."""
         self.release = asyncio.Event()
@@ -221,7 +223,7 @@ class Proxy:
         with suppress(ConnectionError):
             while data := await reader.read(65536):
                 self.sent += 1
-                if self.cut and (b"COMMIT\0" in data or b"COMMIT AND CHAIN\0" in data):
+                if self.cut and any(commit in data for commit in self.commits):
                     await self._cut(data, answers, writer, far_reader, far_writer)
                     break
                 far_writer.write(data)

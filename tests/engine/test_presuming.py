@@ -10,6 +10,7 @@ import pytest
 
 from betimes.core.errors import Refused
 from betimes.core.segments import Recorded
+from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
@@ -121,3 +122,49 @@ async def test_where_others_are_at_work_it_is_asked_first_for_a_while() -> None:
         for number in range(7):
             await engine.submit(Submission(stream=GATE, command=Knock(f"v{number}")))
         assert store.presumed - before == 2
+
+
+GATES = [StreamId("acme", "gate", f"gate-{number}") for number in range(10)]
+
+
+def knocks(visitor: str, gates: list[StreamId] = GATES) -> list[Submission]:
+    return [Submission(stream=gate, command=Knock(visitor), key=f"{visitor}-{gate.id}") for gate in gates]
+
+
+async def test_a_batch_that_has_everything_cached_asks_nothing() -> None:
+    store = Counting(VirtualClock())
+    async with Engine(store, SAMPLE, sections=SECTIONS, name="one") as engine:
+        await engine.submit_many(knocks("first"))
+        begun = store.begun
+        answers = await engine.submit_many(knocks("second"))
+        assert [answer.version for answer in answers if isinstance(answer, Recorded)] == [2] * len(GATES)
+        assert (store.begun - begun, store.presumed) == (0, 1)
+
+
+async def test_a_batch_of_which_one_stream_moved_elsewhere_is_decided_by_how_it_is(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with world(backend, tmp_path, policy={"cooldown_s": 0, "per_hour": 2}) as w:
+        for visitor in ("first", "second"):
+            await w.engine.submit_many(knocks(visitor, GATES[1:] if visitor == "second" else GATES))
+        await w.other.submit_many(knocks("theirs", GATES[:1]))
+        answers = await w.engine.submit_many(knocks("third"))
+        told = [answer.verdict.answer for answer in answers if isinstance(answer, Recorded) and answer.verdict]
+        assert told == ["LATER"] * len(GATES)
+        again = await w.other.submit_many(knocks("third"))
+        assert all(isinstance(answer, Recorded) and answer.replayed for answer in again)
+
+
+async def test_where_others_stay_at_work_ever_more_batches_ask_first() -> None:
+    store = Counting(VirtualClock())
+    other = MemoryStore(store.clock, store.database)
+    settings = EngineSettings(asked_after_conflict=1)
+    async with (
+        Engine(store, SAMPLE, sections=SECTIONS, name="one", settings=settings) as engine,
+        Engine(other, SAMPLE, sections=SECTIONS, name="two") as second,
+    ):
+        await engine.submit_many(knocks("first"))
+        for number in range(31):
+            await second.submit_many(knocks(f"theirs-{number}", GATES[:1]))
+            await engine.submit_many(knocks(f"ours-{number}"))
+        assert store.presumed == 5, "after 0, 1, 2, 4 and 8 that asked"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,11 +11,12 @@ from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import MINUTE, SECOND
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Changes, LockRequest, StreamQuery
+from betimes.engine.store import Changes, KeyWrite, LockRequest, StreamQuery
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, EstimatedClock
+from betimes.stores.postgres.transaction import SCRIPT_MAX
 from betimes.testing.conformance.pairs import commit
-from betimes.testing.conformance.samples import KEY, A, keyed, moved, turn_of, waiting
+from betimes.testing.conformance.samples import KEY, A, keyed, moved, stream, turn_of, waiting
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 from tests.engine.worlds import GATE
 from tests.postgres import Proxy, opened_stores, raw_connection, server_dsn, two_stores, with_settings
@@ -22,13 +25,27 @@ from tests.stores.test_postgres_faults import END_OTHERS
 pytestmark = pytest.mark.postgres
 
 PRESUMED = LockRequest(locks={A: 1}, keys=[KEY])
+MANY = [A, *(stream(f"s{number}") for number in range(SCRIPT_MAX))]
+"""More than a script has room for."""
+FAR_AT = 2**60
 
 
-async def commit_presumed(store: PostgresStore, changes: Changes) -> None:
-    begin = store.presume(PRESUMED)
+async def commit_presumed(store: PostgresStore, changes: Changes, presumed: LockRequest = PRESUMED) -> None:
+    begin = store.presume(presumed)
     assert begin
     async with begin as tx:
         await tx.commit(changes)
+
+
+def moved_together(version: int) -> Changes:
+    each = [moved(name, version, 0) for name in MANY]
+    key = [KeyWrite(KEY, "request", A, version, FAR_AT)] if version == 2 else []
+    return Changes(streams=[one.streams[0] for one in each], segments=[one.segments[0] for one in each], keys=key)
+
+
+async def commit_batch_presumed(store: PostgresStore, version: int) -> None:
+    presumed = LockRequest(locks=dict.fromkeys(MANY, version - 1), keys=[KEY] if version == 2 else [])
+    await commit_presumed(store, moved_together(version), presumed)
 
 
 def test_the_time_that_was_heard_is_never_ahead_and_not_told_for_long() -> None:
@@ -78,6 +95,59 @@ async def test_a_presumption_is_one_message(behind_pooler: bool) -> None:
         await commit_presumed(store, keyed(KEY, A, 2, 0))
         assert proxy.sent - before == 1
         assert (await store.load([A]))[A].version == 2
+
+
+@pytest.mark.parametrize("behind_pooler", [False, True])
+async def test_a_batch_that_is_presumed_is_one_message(behind_pooler: bool) -> None:
+    proxy = Proxy()
+    async with (
+        proxy.listening(server_dsn()) as through,
+        opened_stores(through, behind_pooler=behind_pooler) as (store,),
+    ):
+        await commit(store, moved_together(1))
+        await commit_batch_presumed(store, 2)  # prepares the statement
+        before = proxy.sent
+        await commit_batch_presumed(store, 3)
+        assert proxy.sent - before == 1
+        assert {row.version for row in (await store.load(MANY)).values()} == {3}
+        assert (await store.seen(KEY)) is not None
+
+
+async def test_a_batch_is_refused_as_a_whole_if_one_of_its_streams_moved_or_is_held() -> None:
+    async with two_stores() as (one, two):
+        await commit(one, moved_together(1))
+        async with two.begin(waiting(MANY[-1])):
+            with pytest.raises(Conflict, match="presumed otherwise, or is held"):
+                await commit_batch_presumed(one, 2)
+        await commit(two, moved(A, 2, 0))
+        with pytest.raises(Conflict, match="presumed otherwise, or is held"):
+            await commit_batch_presumed(one, 2)
+        assert [row.version for row in (await one.load(MANY[1:])).values()] == [1] * SCRIPT_MAX
+        assert await one.seen(KEY) is None
+
+
+@pytest.mark.parametrize("stale", [{"locks": dict.fromkeys(MANY, 1), "reads": {stream("policy"): 1}}, {}])
+async def test_a_batch_is_refused_if_what_it_read_or_the_time_is_otherwise(stale: dict[str, Any]) -> None:
+    async with two_stores() as (one, _):
+        await commit(one, moved_together(1))
+        if not stale:
+            one._time.hear(await one.now() - 2 * SECOND)
+        with pytest.raises(Conflict, match="was presumed otherwise"):
+            await commit_presumed(one, moved_together(2), LockRequest(**stale or {"locks": dict.fromkeys(MANY, 1)}))
+        assert {row.version for row in (await one.load(MANY)).values()} == {1}
+
+
+@pytest.mark.parametrize(("cut", "written"), [("before", False), ("after", True)])
+async def test_a_batch_whose_connection_is_lost_meanwhile_is_unknown(cut: str, written: bool) -> None:
+    proxy = Proxy()
+    async with proxy.listening(server_dsn()) as through, opened_stores(through, server_dsn()) as (one, two):
+        await commit(one, moved_together(1))
+        await commit_batch_presumed(one, 2)
+        proxy.cut, proxy.commits = cut, (turn_of(A, 3).encode(),)  # a statement with parameters that commits by itself
+        with pytest.raises(Unknown, match="ask again under the same key"):
+            await commit_batch_presumed(one, 3)
+        async with two.begin(waiting(A)) as tx:
+            assert await tx.turn_at(A, 3) == (turn_of(A, 3) if written else None)
 
 
 @pytest.mark.parametrize(("cut", "written"), [("before", False), ("after", True)])

@@ -38,7 +38,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     attempts_on_conflict_max: int = 5
     """How often a turn that met a conflict is decided anew before its caller is told."""
     asked_after_conflict: int = 16
-    """Commands whose streams are asked for first after one decided by what was cached met somebody else's work."""
+    """Batches that lock before they decide, after one decided by what was cached met somebody else's work."""
     unknown_resolve_s: float = 10.0
     """How long an unknown commit outcome is looked into before its caller is told."""
     retry_store_min_s: float = 0.05

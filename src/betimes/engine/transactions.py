@@ -4,9 +4,10 @@
 tells for all: its stream is locked again, which waits for the lost transaction to end, and the turn id at the version
 it would have written is compared. Arrived: what was decided stands. Not arrived: the same jobs are decided again.
 
-**Presuming.** A single job whose streams are all cached need not ask a store that is far away: it is decided by what is
-cached, and the commit locks and compares. An answer counts only if that commit has compared it; a refusal, a key that
-was not used, or anything that moved, and it is asked for and decided like any other.
+**Presuming.** Jobs whose streams are all cached need not ask a store that is far away: they are decided by what is
+cached, and the commit locks and compares. Answers count only if that commit has compared them; a refusal, a key that
+was not used, or anything that moved, and all of the batch is asked for and decided like any other. Where others write
+the same streams that would be in vain most times, so after each time in a row twice as many batches ask first.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
+ASKED_MAX = 1_024
+"""So many batches in a row ask first at most."""
 
 
 class SweepPosition:
@@ -77,37 +80,47 @@ class Transactions:
         self._pass_turns = PassTurns(store)
         self._presumes = store if isinstance(store, Presumes) else None
         self._asks_first = 0
+        """So many batches ask before one is presumed again."""
+        self._asked_next = settings.asked_after_conflict
         self.on_commit: Callable[[Batch], None] = lambda batch: None
         """Told of every transaction that is known to have been committed."""
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
-        # Only a single job: with more, one that moved elsewhere would send all of them around again.
-        if self._presumes and len(jobs) == 1:
-            results = await self._attempt_optimistically(self._presumes, jobs)
+        ask = self._ask(jobs)
+        if begin := self._presume(ask):
+            results = await self._attempt_optimistically(begin, jobs)
             if results is not None:
                 return results
+            ask = self._ask(jobs)
         for _ in range(self._settings.attempts_on_conflict_max):
-            results = await self._commit(self._store.begin(self._ask(jobs)), jobs)
+            results = await self._commit(self._store.begin(ask), jobs)
             if results is not None:
                 return results
         raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
 
-    async def _attempt_optimistically(self, store: Presumes, jobs: list[Job]) -> list[Result] | None:
-        """Decide a single job by what is cached, and let the commit compare; `None` if it must be asked after all."""
-        if self._asks_first:
-            self._asks_first -= 1
+    def _presume(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
+        """Return a transaction that need not ask, where there is one and others were not at work lately."""
+        if self._presumes is None or self._asks_first:
+            self._asks_first = max(self._asks_first - 1, 0)
             return None
-        begin = store.presume(self._ask(jobs))
-        if begin is None:
-            return None
+        return self._presumes.presume(ask)
+
+    async def _attempt_optimistically(
+        self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job]
+    ) -> list[Result] | None:
+        """Decide jobs by what is cached, and let the commit compare; `None` if they must be asked for after all."""
         try:
-            return await self._commit(begin, jobs, presumed=True)
+            results = await self._commit(begin, jobs, presumed=True)
         except Conflict:
-            # Somebody else writes these streams: presuming again would most likely only cost another round trip.
-            self._asks_first = self._settings.asked_after_conflict
+            # Somebody else writes these streams: presuming again would most likely be in vain too.
+            self._asks_first = self._asked_next
+            self._asked_next = min(2 * self._asked_next, ASKED_MAX)
         except (Duplicate, Unavailable):
             pass  # nothing was written: asking tells what became of the key, and whether the store is there
+        else:
+            self._asked_next = self._settings.asked_after_conflict
+            return results
         return None
 
     async def attempt_due(self, due: DueRequest, jobs: list[Job]) -> list[Result]:
@@ -227,7 +240,8 @@ class Transactions:
             if batch is None or not await self._has_arrived(batch):
                 return None
         except Conflict:
-            self._forget_conflicting(batch, jobs)
+            if not presumed:  # what was presumed is compared when it is asked for now
+                self._forget_conflicting(batch, jobs)
             raise
         except StoreError:
             raise

@@ -1,9 +1,12 @@
 """Locking, comparing, writing and committing in one message, for whoever need not ask beforehand.
 
-An idle engine that has everything cached knows what `begin` would answer, unless somebody else was here. So it decides
-first, and one message does the rest: `presume` locks the rows in the usual order and compares them with what was
-cached, and refuses everything if anything moved or is held; then come the writing, which compares versions and keys
-as always, and COMMIT. An idle submit so takes one journey to the database instead of two.
+An engine that has everything cached knows what `begin` would answer, unless somebody else was here. So it decides
+first, and one message does the rest: it locks the rows without waiting and compares them with what was cached, and
+refuses everything if anything moved or is held; then come the writing, which compares versions and keys as always, and
+the commit. A batch so takes one journey to the database instead of three, and a single submit one instead of two.
+
+**A small batch is a script**, its values written out, which needs no plan and can begin the next transaction. A larger
+one is a statement with parameters that commits by itself; behind a pooler, which has no plans to keep, so is no batch.
 
 **What time it is** can be told without asking for a while after an answer: at least what the answer said and what has
 passed here since, taken to be a little less because no two clocks run alike. So it is never ahead of the database's
@@ -65,12 +68,13 @@ class PresumedTx(PostgresTx):
         statement: Statement,
         script: Script,
         clock: Callable[[], Instant] | None,
+        hear: Callable[[Instant], None],
         *,
         sessions: Sessions,
         ask: LockRequest,
         sent_at: Instant,
     ) -> None:
-        super().__init__(statement, script, clock)
+        super().__init__(statement, script, clock, hear)
         self._sessions = sessions
         self._asked = ask
         self._sent_at = sent_at
@@ -90,20 +94,25 @@ class PresumedTx(PostgresTx):
         raise Conflict("nothing is known of what was not asked for")
 
     async def commit(self, changes: Changes) -> None:
-        script = self._everything_at_once(changes)
+        if changes.policies:
+            raise Unavailable("more is written than fits into one message; it must be asked for")
+        is_small = len(changes.segments) <= SCRIPT_MAX or self._sessions.is_behind_pooler
+        script = self._everything_at_once(changes) if is_small else None
         sent_s = time.monotonic()
         try:
-            await self._sessions.commit(script)
+            if script is not None:
+                await self._sessions.commit(script)
+            else:
+                values = self._presumed_values() | self._everything(changes)
+                self._hear((await self._sessions.write(self._statement("commit_presumed", **values)))[0][0])
         except Unknown:
             await asyncio.sleep(max(0.0, sent_s + REFUSED_AFTER_S - time.monotonic()))
             raise
 
-    def _everything_at_once(self, changes: Changes) -> str:
-        writing = self._writing(changes) if len(changes.segments) <= SCRIPT_MAX and not changes.policies else None
-        presuming = self._script("presume", **self._presumed_values())
-        if presuming is None or writing is None:
-            raise Unavailable("more is written than fits into one message; it must be asked for")
-        return f"{presuming}; {writing}"
+    def _everything_at_once(self, changes: Changes) -> str | None:
+        """Return the script that compares and writes; `None` if a text cannot be in one."""
+        writing, presuming = self._writing(changes), self._script("presume", **self._presumed_values())
+        return writing and presuming and f"{presuming}; {writing}"
 
     def _presumed_values(self) -> dict[str, Any]:
         ask = self._asked

@@ -8,8 +8,8 @@ still empty. Behind a pooler a session cannot be set up once, so each transactio
 message that begins it.
 
 **Round trips.** BEGIN and `begin_batch`, then `commit_batch` and COMMIT; a small batch's `commit_batch` and COMMIT are
-one message, and so is all of a transaction that presumes what it would have been told. A connection goes back to the
-pool without another one, since nothing here changes a session's state.
+one message, and so is all of a transaction that presumes what it would have been told, however large. A connection
+goes back to the pool without another one, since nothing here changes a session's state.
 
 **The ready connection.** A transaction that ends begins the next one in the same message, and its connection is kept
 ready for whoever comes next, one of them and for a second at most; it holds no lock and no snapshot meanwhile. Another
@@ -110,6 +110,7 @@ class Sessions:
         self._returning: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self.server = server_name(settings.dsn)
+        self.is_behind_pooler = settings.behind_pooler
 
     async def open(self) -> None:
         if self._pool is not None:

@@ -144,7 +144,10 @@ class PostgresStore(PostgresReadModel):
         return script(self._schema, name, values | {"now": self._clock() if self._clock else None})
 
     async def now(self) -> Instant:
-        return int(await self._sessions.value(self._statement("now")))
+        now = int(await self._sessions.value(self._statement("now")))
+        if self._clock is None:
+            self._time.hear(now)  # what was found due by this is decided no earlier
+        return now
 
     def begin(self, ask: LockRequest) -> Transaction[PostgresTx]:
         tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
@@ -154,7 +157,15 @@ class PostgresStore(PostgresReadModel):
         sent_at = self._time.now()
         if sent_at is None or not is_presumable(ask):
             return None
-        return PresumedTx(self._statement, self._script, self._clock, sessions=self._sessions, ask=ask, sent_at=sent_at)
+        return PresumedTx(
+            self._statement,
+            self._script,
+            self._clock,
+            self._time.hear,
+            sessions=self._sessions,
+            ask=ask,
+            sent_at=sent_at,
+        )
 
     def begin_due(
         self,
