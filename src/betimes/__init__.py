@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from betimes.app import Betimes, BlockingBetimes
+    from betimes.app.betimes import Betimes
+    from betimes.app.blocking_betimes import BlockingBetimes
     from betimes.backtest.plan import Plan, planned
     from betimes.backtest.report import BacktestReport
     from betimes.core.deciders import Call, Decider, Decision, EffectCall, Index, Refusal, Send, Settled, View, Wake
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     # module: what of it is public
-    "betimes.app": "Betimes BlockingBetimes",
+    "betimes.app.betimes": "Betimes",
+    "betimes.app.blocking_betimes": "BlockingBetimes",
     "betimes.backtest.plan": "Plan planned",
     "betimes.backtest.report": "BacktestReport",
     "betimes.core.deciders": "Call Decider Decision EffectCall Index Refusal Send Settled View Wake",
