@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from betimes.admin.holds import HoldStatus
-from betimes.cli.options import Tenant, for_tenant
+from betimes.cli.options import TENANT, Tenant, for_tenant
 from betimes.cli.output import say, show_json
 from betimes.core.errors import Invalid
 from betimes.tenancy import Tenancy
@@ -20,7 +20,7 @@ def hold(
     until: datetime | None = None,
     reason: str | None = None,
     end: Annotated[bool, Parameter(negative=())] = False,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Let nothing fire until an instant; without options, say whether that is so.
 

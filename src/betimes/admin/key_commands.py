@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 from cyclopts import App, Parameter
 
 from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
-from betimes.cli.options import EVERYBODY, Tenant, on
+from betimes.cli.options import EVERYBODY, TENANT, Tenant, on
 from betimes.cli.output import say, show
 from betimes.core.checks import check_value
 from betimes.core.streams import checked_stream
@@ -31,7 +31,7 @@ def create(
     scope: Annotated[list[str], Parameter(negative=(), consume_multiple=True)],
     name: str = "cli",
     expires_at: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Make a key and show its secret, once.
 
@@ -53,7 +53,7 @@ def create(
 
 
 @app.command(name="list")
-def list_(*, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def list_(*, at: Tenant = TENANT) -> None:
     """Every key of the tenant, newest first, revoked ones too."""
     page: Page[KeyView] = Page(_tenants(at, lambda tenants: tenants.keys()))
     columns = ("key_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
@@ -61,7 +61,7 @@ def list_(*, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
 
 
 @app.command
-def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = TENANT) -> None:
     """Give a key a new secret; the old one lives on for a while.
 
     Parameters
@@ -76,7 +76,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = Tenant()) ->
 
 
 @app.command
-def revoke(key_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def revoke(key_id: str, /, *, at: Tenant = TENANT) -> None:
     """End a key at once, both its secrets.
 
     Parameters

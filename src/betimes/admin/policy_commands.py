@@ -12,7 +12,7 @@ from betimes.admin.policy_history import PolicyChange, changes
 from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rollback
 from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.documents import File, document
-from betimes.cli.options import EVERYBODY, At, Paging, Tenant, for_tenant, on
+from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, At, Paging, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 
@@ -20,7 +20,7 @@ app = App(name="policy", help="The policy in force: show, check, apply, history,
 
 
 @app.command(name="show")
-def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def show_(section: str | None = None, /, *, at: Tenant = TENANT) -> None:
     """Show the policy in force for a tenant; for --tenant '*' the deployment's.
 
     Parameters
@@ -42,13 +42,7 @@ def show_(section: str | None = None, /, *, at: Tenant = Tenant()) -> None:  # n
 
 
 @app.command
-def check(
-    file: File | None = None,
-    /,
-    *,
-    tenant: str | None = None,
-    at: At = At(),  # noqa: B008 — frozen
-) -> int:
+def check(file: File | None = None, /, *, tenant: str | None = None, at: At = AT) -> int:
     """Say whether a policy can work and what it would change; records nothing.
 
     Without a file it is the policy of the configuration. Exits with 65 when it cannot work.
@@ -105,13 +99,7 @@ def _render_value(value: Any) -> str:
 
 
 @app.command
-def apply(
-    file: File | None = None,
-    /,
-    *,
-    tenant: str | None = None,
-    at: At = At(),  # noqa: B008 — frozen
-) -> None:
+def apply(file: File | None = None, /, *, tenant: str | None = None, at: At = AT) -> None:
     """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
 
     It acts at each stream's next command or alarm, in every process, without a restart. The next worker or
@@ -134,7 +122,7 @@ def apply(
 
 
 @app.command
-def history(*, part: Paging = Paging(), at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def history(*, part: Paging = PAGING, at: Tenant = TENANT) -> None:
     """List changes of a tenant's overrides, newest first: who made each, when, why, and what it changed."""
     page = for_tenant(at, lambda bt: bt.tenants.policy_history(limit=part.limit, cursor=part.cursor))
     if at.json:
@@ -156,12 +144,7 @@ def history(*, part: Paging = Paging(), at: Tenant = Tenant()) -> None:  # noqa:
 
 
 @app.command
-def rollback(
-    *,
-    to_version: int | None = None,
-    note: str | None = None,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
-) -> None:
+def rollback(*, to_version: int | None = None, note: str | None = None, at: Tenant = TENANT) -> None:
     """Put earlier overrides of a tenant in force again, as a new version.
 
     Parameters

@@ -7,7 +7,7 @@ from secrets import token_bytes
 
 from cyclopts import App
 
-from betimes.cli.options import At, on
+from betimes.cli.options import AT, At, on
 from betimes.cli.output import say, show
 
 app = App(name="secrets", help="Signing secrets in the database.", help_format="plaintext")
@@ -20,7 +20,7 @@ def key() -> None:
 
 
 @app.command
-def reseal(*, at: At = At()) -> None:  # noqa: B008 — frozen
+def reseal(*, at: At = AT) -> None:
     """Encrypt every stored secret with the first of encryption.keys; the others are needed no longer afterwards.
 
     Older segments of the ledger stay as they are until they are pruned: rotate secrets that were plain text.

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from betimes.catalogue import AREAS
 from betimes.cli.bootstrap import Application
 from betimes.cli.documents import document
-from betimes.cli.options import At, on
+from betimes.cli.options import AT, At, on
 from betimes.cli.output import say, shares, show_json
 from betimes.core.checks import check_value
 from betimes.core.errors import Invalid, NotFound
@@ -87,7 +87,7 @@ def backtest(
     subjects: Subjects = None,
     seed: Seed = 0,
     jobs: Jobs = None,
-    at: At = At(),  # noqa: B008 — frozen
+    at: At = AT,
 ) -> None:
     """Say what other policies would have changed in the recorded traffic; nothing is changed.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from betimes.cli.bootstrap import current_wiring
-from betimes.cli.options import At
+from betimes.cli.options import AT, At
 from betimes.cli.output import show_json
 
 
-def config(*, at: At = At()) -> None:  # noqa: B008 — frozen
+def config(*, at: At = AT) -> None:
     """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
     show_json(current_wiring().configuration(at.target))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from cyclopts import App, Parameter
 
 from betimes.cli.documents import File, document
-from betimes.cli.options import Paging, Tenant, for_tenant
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
@@ -66,10 +66,10 @@ class DefinitionCommands:
         return app
 
     def _add_show_and_delete(self, app: App, article: str) -> None:
-        def show_(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-            show(for_tenant(at, lambda bt: self.service(bt).get(id)), json=at.json)
+        def show_(id: str, /, *, at: Tenant = TENANT) -> None:
+            show_answer(at, lambda bt: self.service(bt).get(id))
 
-        def delete(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+        def delete(id: str, /, *, at: Tenant = TENANT) -> None:
             for_tenant(at, lambda bt: self.service(bt).delete(id))
             show({f"{self.noun}_id": id, "status": "deleted"}, json=at.json)
 
@@ -77,8 +77,8 @@ class DefinitionCommands:
         app.command(delete, name="delete", help=f"Delete {article} {self.noun}.")
 
     def _switch(self, verb: str) -> Callable[..., None]:
-        def switch(id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-            show(for_tenant(at, lambda bt: getattr(self.service(bt), verb)(id)), json=at.json)
+        def switch(id: str, /, *, at: Tenant = TENANT) -> None:
+            show_answer(at, lambda bt: getattr(self.service(bt), verb)(id))
 
         return switch
 
@@ -88,8 +88,8 @@ class DefinitionCommands:
         def list_(
             *,
             where: filters = filters(),  # type: ignore[valid-type]  # noqa: B008 — frozen
-            paging: Paging = Paging(),  # noqa: B008 — frozen
-            at: Tenant = Tenant(),  # noqa: B008 — frozen
+            paging: Paging = PAGING,
+            at: Tenant = TENANT,
         ) -> None:
             page = for_tenant(at, lambda bt: self.service(bt).list(**vars(where), **vars(paging)))
             show(page, json=at.json, columns=self.columns, empty=f"No {self.noun}s.")
@@ -102,9 +102,9 @@ class DefinitionCommands:
             file: Annotated[File, Parameter(help=_FILE_HELP)],
             /,
             *,
-            at: Tenant = Tenant(),  # noqa: B008 — frozen
+            at: Tenant = TENANT,
         ) -> None:
             request = self.decode(document(file))
-            show(for_tenant(at, lambda bt: self.service(bt).put(id, request)), json=at.json)
+            show_answer(at, lambda bt: self.service(bt).put(id, request))
 
         app.command(put, name="put", help=f"Create or replace {article} {self.noun}{self.put_note}.")

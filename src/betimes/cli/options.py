@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application, Target, current_wiring
+from betimes.cli.output import show
 from betimes.core.streams import checked_stream
 from betimes.domain.service import Caller
 
@@ -61,6 +62,10 @@ class Paging:
     """Where to go on."""
 
 
+AT, TENANT, PAGING = At(), Tenant(), Paging()
+"""What a command works on unless it is told; they are frozen, so all commands share them."""
+
+
 def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
     """Open the application and do something on it; with `exists`, only on a database that is there already."""
 
@@ -75,3 +80,10 @@ def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:
     """Open the application and do something with the services of the tenant."""
     checked_stream(at.tenant, "tenant", at.tenant)
     return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli"))))
+
+
+def show_answer(
+    at: Tenant, work: Callable[[Tenancy], Awaitable[Any]], *, columns: Sequence[str] = (), empty: str = "nothing"
+) -> None:
+    """Do something with the services of the tenant, and show what comes of it."""
+    show(for_tenant(at, work), json=at.json, columns=columns, empty=empty)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import At, on
+from betimes.cli.options import AT, At, on
 from betimes.cli.output import moment, say, show_json
 from betimes.engine.tick_result import TickResult
 
@@ -17,7 +17,7 @@ def tick(
     max_s: float = 10.0,
     tenant: str | None = None,
     app: str | None = None,
-    at: At = At(),  # noqa: B008 — frozen
+    at: At = AT,
 ) -> None:
     """Do one bounded pass over alarms, effects and due intents; says what is still due.
 

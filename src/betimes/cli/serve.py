@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Role, ServeOptions, Target, current_wiring
-from betimes.cli.options import At
+from betimes.cli.options import AT, At
 from betimes.cli.output import announce, announce_json
 
 _VIRTUAL_CLOCK_HELP = (
@@ -56,7 +56,7 @@ def serve(*, given: ServeArguments = ServeArguments()) -> None:  # noqa: B008 â€
     current_wiring().serve(target, options, _announcer(given.json))
 
 
-def worker(*, app: str | None = None, at: At = At()) -> None:  # noqa: B008 â€” frozen
+def worker(*, app: str | None = None, at: At = AT) -> None:
     """Ring alarms, carry out effects and work off intents, without the HTTP API: serve --role worker.
 
     Parameters

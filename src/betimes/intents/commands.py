@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.documents import File, document
-from betimes.cli.options import Paging, Tenant, for_tenant
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import STATUS
 
@@ -34,12 +34,7 @@ intent = DefinitionCommands(
 
 
 @intent.command
-def pending(
-    *,
-    user: str | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
-) -> None:
+def pending(*, user: str | None = None, paging: Paging = PAGING, at: Tenant = TENANT) -> None:
     """Intents that are due and that nobody works on.
 
     Parameters
@@ -47,12 +42,13 @@ def pending(
     user
         Only this person's.
     """
-    page = for_tenant(at, lambda bt: bt.intents.pending(user_id=user, **vars(paging)))
-    show(page, json=at.json, columns=_COLUMNS, empty="Nothing is due.")
+    show_answer(
+        at, lambda bt: bt.intents.pending(user_id=user, **vars(paging)), columns=_COLUMNS, empty="Nothing is due."
+    )
 
 
 @intent.command
-def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — frozen
+def check(file: File, /, *, at: Tenant = TENANT) -> int:
     """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
 
     Parameters
@@ -67,13 +63,7 @@ def check(file: File, /, *, at: Tenant = Tenant()) -> int:  # noqa: B008 — fro
 
 
 @intent.command
-def history(
-    intent_id: str,
-    /,
-    *,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
-) -> None:
+def history(intent_id: str, /, *, paging: Paging = PAGING, at: Tenant = TENANT) -> None:
     """Show the executions of an intent, newest first.
 
     Parameters
@@ -81,6 +71,7 @@ def history(
     intent_id
         The intent.
     """
-    page = for_tenant(at, lambda bt: bt.intents.history(intent_id, **vars(paging)))
     columns = ("executed_at", "status", "worker", "message_preview", "next_check", "error_message")
-    show(page, json=at.json, columns=columns, empty="It was not looked at yet.")
+    show_answer(
+        at, lambda bt: bt.intents.history(intent_id, **vars(paging)), columns=columns, empty="It was not looked at yet."
+    )

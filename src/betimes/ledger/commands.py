@@ -10,20 +10,19 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application, current_wiring
-from betimes.cli.options import At, Paging, Tenant, on
+from betimes.cli.options import AT, PAGING, TENANT, At, Paging, Tenant, on
 from betimes.cli.output import progress, say, show, show_json
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
 from betimes.core.verdicts import RuleOutcome
-from betimes.domain.service import Caller
 from betimes.engine.audit import Head, parse_head
 from betimes.engine.pruning import PruneReport, Retention
 from betimes.engine.pruning import prune as pruned
 from betimes.engine.replay import LedgerFinding, VerifyReport
 from betimes.engine.replay import verify as verified
-from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.rule_views import ExplainedRuleView
-from betimes.ledger.service import ExplanationView, Ledger, Order, SegmentPage, SegmentView
+from betimes.ledger.service import Order, SegmentView
 
 
 @Parameter(name="*")
@@ -51,8 +50,8 @@ def ledger(
     *,
     where: LedgerOptions = LedgerOptions(),  # noqa: B008 — frozen
     oldest_first: Annotated[bool, Parameter(negative=())] = False,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List what was decided, newest first.
 
@@ -62,12 +61,7 @@ def ledger(
         In the order it was committed.
     """
     order: Order = "asc" if oldest_first else "desc"
-
-    async def work(application: Application) -> SegmentPage:
-        segments = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).segments
-        return await segments(vars(where), order=order, **vars(paging))
-
-    page = on(at.target, work, exists=True)
+    page = ask_ledger(at, lambda ledger: ledger.segments(vars(where), order=order, **vars(paging)))
     if at.json:
         show_json(page)
         return
@@ -89,7 +83,7 @@ def _ledger_line(segment: SegmentView) -> dict[str, Any]:
     }
 
 
-def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
     """Say why a segment was decided as it was: every rule that was looked at, with the values it saw.
 
     Parameters
@@ -98,11 +92,7 @@ def explain(segment_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008
         As answers carry it: kind:id:version.
     """
     parse_segment_handle(at.tenant, segment_id)  # a malformed one is a mistake in the command, not a missing segment
-
-    async def work(application: Application) -> ExplanationView:
-        return await Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN).explain(segment_id)
-
-    view = on(at.target, work, exists=True)
+    view = ask_ledger(at, lambda ledger: ledger.explain(segment_id))
     if at.json:
         show_json(view)
         return
@@ -123,13 +113,7 @@ def _rule_line(rule: ExplainedRuleView) -> str:
     return f"  {_MARKS[rule.outcome]} {rule.rule}{shadow}: {said}"
 
 
-def verify(
-    *,
-    tenant: str | None = None,
-    kind: str | None = None,
-    head: str | None = None,
-    at: At = At(),  # noqa: B008 — frozen
-) -> int:
+def verify(*, tenant: str | None = None, kind: str | None = None, head: str | None = None, at: At = AT) -> int:
     """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
 
     Parameters
@@ -179,7 +163,7 @@ def prune(
     history_days: float | None = None,
     effects_days: float = 7.0,
     tenant: str | None = None,
-    at: At = At(),  # noqa: B008 — frozen
+    at: At = AT,
 ) -> None:
     """Replace old history by one checkpoint a stream, and forget expired keys and calls that ended long ago.
 
@@ -221,7 +205,7 @@ def _tell(view: dict[str, Any], findings: list[LedgerFinding], at: At) -> None:
         say(str(found))
 
 
-def export(path: str, /, *, at: At = At()) -> None:  # noqa: B008 — frozen
+def export(path: str, /, *, at: At = AT) -> None:
     """Bring a lake of Parquet files up to date with the ledger; run it again at any time.
 
     Parameters

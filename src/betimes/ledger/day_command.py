@@ -7,14 +7,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Application
-from betimes.cli.options import Tenant, on
+from betimes.cli.options import TENANT, Tenant
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
 from betimes.core.errors import NotFound
 from betimes.core.zones import from_local, zone
-from betimes.domain.service import Caller
-from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.timeline import BandView, TimelineEvent, TimelineView
 
@@ -27,7 +25,7 @@ def day(
     *,
     date: date | None = None,
     account: Annotated[bool, Parameter(negative=())] = False,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Show a day of a person: what they were told and not told, what ran, what waits.
 
@@ -42,8 +40,7 @@ def day(
     """
     subject: dict[str, Any] = {"account_id": id} if account else {"user_id": id}
 
-    async def work(application: Application) -> TimelineView:
-        ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
+    async def work(ledger: Ledger) -> TimelineView:
         known = await ledger.timeline(**subject)  # its zone says when the day begins
         since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
         view = await ledger.timeline(**subject, since=since, until=until)
@@ -51,7 +48,7 @@ def day(
             await _demand_known(ledger, id)
         return view
 
-    view = on(at.target, work, exists=True)
+    view = ask_ledger(at, work)
     if at.json:
         show_json(view)
         return

@@ -7,18 +7,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import At, on
+from betimes.cli.options import AT, At, on
 from betimes.cli.output import progress, say, show
 from betimes.core.errors import STATUS
 from betimes.engine.repair import Ailment, examine, mend
 from betimes.engine.replay import VerifyReport, verify
 
 
-def doctor(
-    *,
-    repair: Annotated[bool, Parameter(negative=())] = False,
-    at: At = At(),  # noqa: B008 — frozen
-) -> int:
+def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = AT) -> int:
     """Name every row that cannot be read or does not fit its history, and what a repair would do.
 
     Nothing is changed without --repair. A repair is a segment of its own in the stream's history, so that everybody can

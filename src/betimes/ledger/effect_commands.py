@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from betimes.catalogue import readable_areas
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import At, Tenant, on
+from betimes.cli.options import AT, TENANT, At, Tenant, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.domain.paging import Page
@@ -17,9 +18,12 @@ from betimes.domain.service import Caller
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
 from betimes.ledger.effect_actions import EffectActions
 from betimes.ledger.effects import EffectView
+from betimes.ledger.service import Ledger
 
 COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
+T = TypeVar("T")
 EVERY_DOMAIN = readable_areas(("admin",), "write")
+EffectName = Annotated[str, Parameter(help="As it is listed.")]
 
 app = App(name="effects", help="Effects: what is owed to the outside, and dead letters.", help_format="plaintext")
 
@@ -31,7 +35,7 @@ def list_(
     executor: str | None = None,
     tenant: str | None = None,
     limit: int = 50,
-    at: At = At(),  # noqa: B008 — frozen
+    at: At = AT,
 ) -> None:
     """Effects of a tenant, or of all, in order of their ids.
 
@@ -57,6 +61,15 @@ def list_(
     show(Page(on(at.target, work, exists=True)), json=at.json, columns=COLUMNS, empty="No effects.")
 
 
+def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
+    """Open a database that is there already, and ask the tenant's ledger with the eyes of an operator."""
+
+    def ask(application: Application) -> Awaitable[T]:
+        return work(Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN))
+
+    return on(at.target, ask, exists=True)
+
+
 def _effects(application: Application, tenant: str) -> EffectActions:
     return EffectActions(application.engine, Caller(tenant, "cli"), EVERY_DOMAIN)
 
@@ -67,27 +80,15 @@ def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
 
 
 @app.command
-def retry(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Give a dead letter fresh attempts.
-
-    Parameters
-    ----------
-    effect_id
-        As it is listed.
-    """
+def retry(effect_id: EffectName, /, *, at: Tenant = TENANT) -> None:
+    """Give a dead letter fresh attempts."""
     show(
         on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id), exists=True), json=at.json
     )
 
 
 @app.command
-def discard(effect_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Remove a dead letter for good.
-
-    Parameters
-    ----------
-    effect_id
-        As it is listed.
-    """
+def discard(effect_id: EffectName, /, *, at: Tenant = TENANT) -> None:
+    """Remove a dead letter for good."""
     on(at.target, lambda application: _effects(application, at.tenant).discard(effect_id), exists=True)
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

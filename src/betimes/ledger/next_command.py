@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from betimes.cli.bootstrap import Application
-from betimes.cli.options import Paging, Tenant, on
+from betimes.cli.options import TENANT, Paging, Tenant
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
-from betimes.domain.service import Caller
-from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.upcoming import UpcomingItem, UpcomingRow, UpcomingView
 
@@ -23,7 +21,7 @@ def next_(
     kinds: str | None = None,
     reason: str | None = None,
     paging: Paging = Paging(limit=20),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Say what comes next: how much of each kind, and what waits, soonest first.
 
@@ -37,15 +35,14 @@ def next_(
         Only what waits for this reason, such as QUIET_HOURS.
     """
 
-    async def work(application: Application) -> dict[str, Any]:
-        ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
-        now = moment(await application.engine.store.now())
+    async def work(ledger: Ledger) -> dict[str, Any]:
+        now = moment(await ledger.engine.store.now())
         until = now + timedelta(hours=hours)
         counts = await ledger.upcoming(to=until, kinds=kinds)
         page = await ledger.upcoming_items(to=until, kinds=kinds, reason=reason, **vars(paging))
         return {"upcoming": counts, "items": page.items, "next_cursor": page.next_cursor}
 
-    found = on(at.target, work, exists=True)
+    found = ask_ledger(at, work)
     if at.json:
         show_json(found)
         return

@@ -9,13 +9,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Application
-from betimes.cli.options import Tenant, on
+from betimes.cli.options import TENANT, Tenant
 from betimes.cli.output import clear_screen, say, show_json
 from betimes.core.errors import Invalid
 from betimes.domain.json_view import JsonView
-from betimes.domain.service import Caller
-from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.fleet import BacklogView, ProcessView
 from betimes.ledger.service import Ledger
 from betimes.ledger.statistics import StatisticsCell
@@ -43,7 +41,7 @@ def status(
     *,
     watch: Annotated[bool, Parameter(negative=())] = False,
     every_s: float = 2.0,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Say on one screen what was decided in the last hour, what is due, and what is stuck.
 
@@ -57,15 +55,14 @@ def status(
     if every_s < EVERY_S_MIN:
         raise Invalid(f"look at most every {EVERY_S_MIN} s", (("every_s", f"at least {EVERY_S_MIN}"),))
 
-    async def work(application: Application) -> None:
-        ledger = Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN)
+    async def work(ledger: Ledger) -> None:
         while True:
             _show(await read_status(ledger), at, again=watch)
             if not watch:
                 return
             await asyncio.sleep(every_s)
 
-    on(at.target, work, exists=True)
+    ask_ledger(at, work)
 
 
 async def read_status(ledger: Ledger) -> StatusView:

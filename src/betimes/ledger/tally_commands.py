@@ -8,7 +8,7 @@ from typing import Any
 from cyclopts import App
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import At, on
+from betimes.cli.options import AT, At, on
 from betimes.cli.output import progress, show
 from betimes.core.instants import render
 from betimes.ledger.tally import PAGE, TallyProjection
@@ -18,13 +18,13 @@ HOLDER = "betimes-tally-rebuild"
 
 
 @app.command
-def status(*, at: At = At()) -> None:  # noqa: B008 — frozen
+def status(*, at: At = AT) -> None:
     """Say how far the ledger is counted and who counts."""
     show(on(at.target, _status, exists=True), json=at.json)
 
 
 @app.command
-def rebuild(*, at: At = At()) -> None:  # noqa: B008 — frozen
+def rebuild(*, at: At = AT) -> None:
     """Count all outcomes of the ledger again; what was pruned from it is not counted any more."""
     with progress("counting", json=at.json) as bar:
         report = on(at.target, lambda application: _rebuild(application, bar), exists=True)

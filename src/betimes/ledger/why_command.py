@@ -11,14 +11,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from betimes.catalogue import DOMAIN_OF
-from betimes.cli.bootstrap import Application
-from betimes.cli.options import Tenant, on
+from betimes.cli.options import TENANT, Tenant
 from betimes.cli.output import say, show_json
 from betimes.core.errors import NotFound
 from betimes.domain.json_view import JsonView
-from betimes.domain.service import Caller
 from betimes.ledger.alternative_search import AlternativesView
-from betimes.ledger.effect_commands import EVERY_DOMAIN
+from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.search import SearchHit
 from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineEvent
@@ -52,7 +50,7 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     """What would have had to be different; `null` where nothing was judged."""
 
 
-def why(name: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def why(name: str, /, *, at: Tenant = TENANT) -> None:
     """Say why something was decided: of a segment, event id, key, person, account, schedule, sensor or intent.
 
     Parameters
@@ -60,11 +58,7 @@ def why(name: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — froze
     name
         What is asked about, as answers and lists call it.
     """
-
-    async def work(application: Application) -> WhyView:
-        return await find_why(Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN), name)
-
-    view = on(at.target, work, exists=True)
+    view = ask_ledger(at, lambda ledger: find_why(ledger, name))
     if at.json:
         show_json(view)
         return

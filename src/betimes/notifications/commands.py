@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+from typing import Annotated
 
-from betimes.cli.options import Paging, Tenant, for_tenant
-from betimes.cli.output import show
+from cyclopts import App, Parameter
+
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, show_answer
 
 notification = App(
     name="notification",
@@ -14,59 +15,35 @@ notification = App(
 )
 
 inbox = App(name="inbox", help="A person's inbox.", help_format="plaintext")
+EventId = Annotated[str, Parameter(help="The id it was sent under.")]
 
 
 @notification.command(name="show")
-def show_(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Say what became of a notification.
-
-    Parameters
-    ----------
-    event_id
-        The id it was sent under.
-    """
-    show(for_tenant(at, lambda bt: bt.notifications.notification(event_id, trace=at.json)), json=at.json)
+def show_(event_id: EventId, /, *, at: Tenant = TENANT) -> None:
+    """Say what became of a notification."""
+    show_answer(at, lambda bt: bt.notifications.notification(event_id, trace=at.json))
 
 
 @notification.command
-def cancel(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Cancel a notification that waits: nobody hears it.
-
-    Parameters
-    ----------
-    event_id
-        The id it was sent under.
-    """
-    show(for_tenant(at, lambda bt: bt.notifications.cancel(event_id, trace=at.json)), json=at.json)
+def cancel(event_id: EventId, /, *, at: Tenant = TENANT) -> None:
+    """Cancel a notification that waits: nobody hears it."""
+    show_answer(at, lambda bt: bt.notifications.cancel(event_id, trace=at.json))
 
 
 @notification.command
-def release(event_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Send a notification that waits now, unless it has expired or the person is banned or opted out.
-
-    Parameters
-    ----------
-    event_id
-        The id it was sent under.
-    """
-    show(for_tenant(at, lambda bt: bt.notifications.release(event_id, trace=at.json)), json=at.json)
+def release(event_id: EventId, /, *, at: Tenant = TENANT) -> None:
+    """Send a notification that waits now, unless it has expired or the person is banned or opted out."""
+    show_answer(at, lambda bt: bt.notifications.release(event_id, trace=at.json))
 
 
 @inbox.command(name="show")
-def show_inbox(user_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def show_inbox(user_id: str, /, *, at: Tenant = TENANT) -> None:
     """Show what a person was told lately against the caps, until when it is quiet, and what waits."""
-    show(for_tenant(at, lambda bt: bt.notifications.notification_state(user_id)), json=at.json)
+    show_answer(at, lambda bt: bt.notifications.notification_state(user_id))
 
 
 @inbox.command
-def messages(
-    user_id: str,
-    /,
-    *,
-    unread: bool | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
-) -> None:
+def messages(user_id: str, /, *, unread: bool | None = None, paging: Paging = PAGING, at: Tenant = TENANT) -> None:
     """List a person's in-app messages, newest first.
 
     Parameters
@@ -74,11 +51,14 @@ def messages(
     unread
         Only those that were not read yet, or only those that were.
     """
-    page = for_tenant(at, lambda bt: bt.notifications.inbox(user_id, unread=unread, **vars(paging)))
-    show(page, json=at.json, columns=("item_id", "event_type", "title", "message", "delivered_at", "read_at"))
+    show_answer(
+        at,
+        lambda bt: bt.notifications.inbox(user_id, unread=unread, **vars(paging)),
+        columns=("item_id", "event_type", "title", "message", "delivered_at", "read_at"),
+    )
 
 
 @inbox.command
-def preferences(user_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def preferences(user_id: str, /, *, at: Tenant = TENANT) -> None:
     """Show a person's zone, quiet hours, opt-outs, digest windows and addresses."""
-    show(for_tenant(at, lambda bt: bt.notifications.preferences(user_id)), json=at.json)
+    show_answer(at, lambda bt: bt.notifications.preferences(user_id))

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from betimes.cli.options import Paging, Tenant, for_tenant
-from betimes.cli.output import show
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, show_answer
 from betimes.runs.views import RunHandler, RunStatus
 
 COLUMNS = ("run_id", "account_id", "trigger_type", "status", "handler", "allowed_at", "finished_at", "error")
+TriggerKey = Annotated[str, Parameter(help="Its idempotency key.")]
 
 trigger = App(name="trigger", help="Triggers.", help_format="plaintext")
 run = App(name="run", help="Runs.", help_format="plaintext")
 
 
 @trigger.command(name="show")
-def show_trigger(key: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Say what became of a trigger.
-
-    Parameters
-    ----------
-    key
-        Its idempotency key.
-    """
-    show(for_tenant(at, lambda bt: bt.runs.trigger_status(key)), json=at.json)
+def show_trigger(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
+    """Say what became of a trigger."""
+    show_answer(at, lambda bt: bt.runs.trigger_status(key))
 
 
 @trigger.command
-def cancel(key: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
-    """Drop a trigger that waits, with all that joined it.
-
-    Parameters
-    ----------
-    key
-        Its idempotency key.
-    """
-    show(for_tenant(at, lambda bt: bt.runs.cancel_trigger(key)), json=at.json)
+def cancel(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
+    """Drop a trigger that waits, with all that joined it."""
+    show_answer(at, lambda bt: bt.runs.cancel_trigger(key))
 
 
 @run.command(name="list")
@@ -47,8 +35,8 @@ def list_runs(
     status: RunStatus | None = None,
     trigger_type: str | None = None,
     handler: RunHandler | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List the runs that the gate admitted, newest first.
 
@@ -69,17 +57,16 @@ def list_runs(
         "trigger_type": trigger_type,
         "handler": handler,
     }
-    page = for_tenant(at, lambda bt: bt.runs.runs(**filters, **vars(paging)))
-    show(page, json=at.json, columns=COLUMNS, empty="No runs.")
+    show_answer(at, lambda bt: bt.runs.runs(**filters, **vars(paging)), columns=COLUMNS, empty="No runs.")
 
 
 @run.command(name="show")
-def show_run(run_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def show_run(run_id: str, /, *, at: Tenant = TENANT) -> None:
     """Show one run."""
-    show(for_tenant(at, lambda bt: bt.runs.run(run_id)), json=at.json)
+    show_answer(at, lambda bt: bt.runs.run(run_id))
 
 
 @run.command
-def account(account_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def account(account_id: str, /, *, at: Tenant = TENANT) -> None:
     """Show the counters of an account: what it used up, what waits, when it may run again."""
-    show(for_tenant(at, lambda bt: bt.runs.run_state(account_id)), json=at.json)
+    show_answer(at, lambda bt: bt.runs.run_state(account_id))

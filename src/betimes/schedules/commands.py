@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import Paging, Tenant, for_tenant
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
@@ -45,9 +45,9 @@ schedule = DefinitionCommands(
 
 
 @schedule.command
-def trigger(schedule_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def trigger(schedule_id: str, /, *, at: Tenant = TENANT) -> None:
     """Let a schedule tick now, whatever its status."""
-    show(for_tenant(at, lambda bt: bt.schedules.trigger(schedule_id)), json=at.json)
+    show_answer(at, lambda bt: bt.schedules.trigger(schedule_id))
 
 
 @schedule.command
@@ -56,8 +56,8 @@ def ticks(
     /,
     *,
     status: Literal["fired", "skipped", "failed"] | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List the ticks of a schedule that were fired, skipped or failed, newest first.
 
@@ -66,9 +66,13 @@ def ticks(
     status
         Only these: fired, skipped or failed.
     """
-    page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, **vars(paging)))
     columns = ("scheduled_for", "status", "cause", "reason", "count", "run_id", "error")
-    show(page, json=at.json, columns=columns, empty="No ticks yet.")
+    show_answer(
+        at,
+        lambda bt: bt.schedules.ticks(schedule_id, status=status, **vars(paging)),
+        columns=columns,
+        empty="No ticks yet.",
+    )
 
 
 @schedule.command
@@ -80,7 +84,7 @@ def preview(
     timezone: Annotated[str, Parameter(help="The zone its times are in.")] = "UTC",
     start: Annotated[str | None, Parameter(help="The instant to start from; now by default.")] = None,
     count: Annotated[int, Parameter(help="How many ticks to show, up to 100.")] = 5,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Show when expressions or an interval tick next, in UTC and local time, without saving anything."""
     body = {

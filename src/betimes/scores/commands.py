@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import EVERYBODY, At, Paging, Tenant, for_tenant, on
+from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, At, Paging, Tenant, on, show_answer
 from betimes.cli.output import progress, show
 from betimes.domain.service import Caller
 from betimes.scores.sweep import SweepRequest, SweepResult
@@ -22,8 +22,8 @@ def list_scores(
     game_status: str | None = None,
     chapter: str | None = None,
     overdue: bool | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List scores, the last created first.
 
@@ -37,15 +37,14 @@ def list_scores(
         Only those whose grace is over, or only those whose grace is not.
     """
     filters: dict[str, Any] = {"game_status": game_status, "chapter": chapter, "overdue": overdue}
-    page = for_tenant(at, lambda bt: bt.scores.list(**filters, **vars(paging)))
     columns = ("user_id", "score", "effective_score", "game_status", "chapter", "grace_ends_at", "hours_overdue")
-    show(page, json=at.json, columns=columns, empty="No scores.")
+    show_answer(at, lambda bt: bt.scores.list(**filters, **vars(paging)), columns=columns, empty="No scores.")
 
 
 @score.command(name="show")
-def show_score(user_id: str, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def show_score(user_id: str, /, *, at: Tenant = TENANT) -> None:
     """Show one score, and what becomes of it if nobody acts."""
-    show(for_tenant(at, lambda bt: bt.scores.get(user_id)), json=at.json)
+    show_answer(at, lambda bt: bt.scores.get(user_id))
 
 
 @score.command
@@ -54,8 +53,8 @@ def history(
     /,
     *,
     event_type: HistoryType | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List what happened to a score, newest first.
 
@@ -64,9 +63,8 @@ def history(
     event_type
         Only these: created, interaction, decay, decay_game_over, adjust or status.
     """
-    page = for_tenant(at, lambda bt: bt.scores.history(user_id, event_type=event_type, **vars(paging)))
     columns = ("timestamp", "event_type", "score_before", "score_after", "event_details", "segment_id")
-    show(page, json=at.json, columns=columns)
+    show_answer(at, lambda bt: bt.scores.history(user_id, event_type=event_type, **vars(paging)), columns=columns)
 
 
 def sweep(
@@ -74,7 +72,7 @@ def sweep(
     tenant: str = EVERYBODY,
     limit: int | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
-    at: At = At(),  # noqa: B008 — frozen
+    at: At = AT,
 ) -> None:
     """Let every score that is due decay, to the end.
 

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import Paging, Tenant, for_tenant
+from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.sensors.service import sensor_request
@@ -42,7 +42,7 @@ def evaluate(
     /,
     *,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Evaluate a poll sensor now.
 
@@ -51,7 +51,7 @@ def evaluate(
     dry_run
         Only say what would happen.
     """
-    show(for_tenant(at, lambda bt: bt.sensors.evaluate(sensor_id, dry_run=dry_run)), json=at.json)
+    show_answer(at, lambda bt: bt.sensors.evaluate(sensor_id, dry_run=dry_run))
 
 
 @sensor.command
@@ -60,8 +60,8 @@ def evaluations(
     /,
     *,
     message_id: str | None = None,
-    paging: Paging = Paging(),  # noqa: B008 — frozen
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    paging: Paging = PAGING,
+    at: Tenant = TENANT,
 ) -> None:
     """List the evaluations of a sensor with the runs they asked for, newest first.
 
@@ -70,9 +70,13 @@ def evaluations(
     message_id
         Only what became of this message.
     """
-    page = for_tenant(at, lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, **vars(paging)))
     columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
-    show(page, json=at.json, columns=columns, empty="Nothing was evaluated yet.")
+    show_answer(
+        at,
+        lambda bt: bt.sensors.evaluations(sensor_id, message_id=message_id, **vars(paging)),
+        columns=columns,
+        empty="Nothing was evaluated yet.",
+    )
 
 
 @sensor.command
@@ -82,7 +86,7 @@ def cursor(
     /,
     *,
     state_version: int,
-    at: Tenant = Tenant(),  # noqa: B008 — frozen
+    at: Tenant = TENANT,
 ) -> None:
     """Move the cursor of a poll sensor; an evaluation under way is recorded as stale.
 
@@ -102,6 +106,6 @@ def cursor(
 
 
 @sensor.command
-def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = Tenant()) -> None:  # noqa: B008 — frozen
+def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = TENANT) -> None:
     """Give a push sensor a new secret, shown once."""
-    show(for_tenant(at, lambda bt: bt.sensors.rotate_secret(sensor_id)), json=at.json)
+    show_answer(at, lambda bt: bt.sensors.rotate_secret(sensor_id))
