@@ -78,12 +78,14 @@ def _progress(state: BacktestsState, backtest_id: str, percent: int, now: Instan
     asked = state.get(backtest_id)
     if asked is None or not asked.is_under_way:
         return _unknown(backtest_id)
+    # Progress is reported often; what says nothing new is not written.
     if asked.status == "running" and percent <= asked.percent:
         return Decision()
     return Decision((BacktestProgressed(backtest_id, min(percent, 100), now),))
 
 
 def _settle(view: View[BacktestsState], state: BacktestsState, settled: Settled, now: Instant) -> Decision:
+    # By the version that asked: an id that was dropped and asked for again is another backtest.
     version = parse_effect_handle(view.stream.tenant, settled.effect).version
     found = next((asked.backtest_id for asked in state.asked if asked.version == version and asked.is_under_way), None)
     if found is None:

@@ -66,6 +66,7 @@ class Links:
         parent = self._parent.setdefault(stream, stream)
         while parent != stream:
             grandparent = self._parent[parent]
+            # Halves the path on the way, so that long chains of causes are short for whoever asks next.
             self._parent[stream] = grandparent
             stream, parent = parent, grandparent
         return stream
@@ -73,6 +74,7 @@ class Links:
     def join(self, one: StreamId, other: StreamId) -> None:
         first, second = self.root(one), self.root(other)
         if first != second:
+            # The least name is the root, whatever the order of joining: every process that splits gets the same groups.
             first, second = min(first, second), max(first, second)
             self._parent[second] = first
             self._size[first] = self._size.get(first, 0) + self._size.pop(second, 0)
@@ -104,6 +106,7 @@ async def survey_links(store: Store, kinds: Kinds, plan: Plan) -> Links:
                 continue
             links.add(stream)
             chain.note_pruned(segment)
+            # Segments of one turn stand next to each other in the ledger.
             if segment.turn == turn and first and first.tenant == stream.tenant:
                 links.join(first, stream)
             else:
@@ -150,6 +153,7 @@ def choose_groups(links: Links, kinds: Kinds, sample: SubjectSample) -> ChosenGr
     everybody = {id for ids in subjects.values() for id in ids}
     room = sample.subjects or max(1, round((sample.share or 0) * len(everybody)))
     tied = {root for root, ids in subjects.items() if len(ids) > room}
+    # Left out by kind, not one by one: a candidate's policy may tie streams of it that the recorded one did not.
     tied_kinds = {stream.kind for stream in links.streams if links.root(stream) in tied and stream.kind not in PARTS}
     apart = {root for root in subjects if root.kind in tied_kinds}
 
@@ -205,6 +209,7 @@ def split_links(links: Links, count: int, whole: Iterable[str] = ()) -> Parts:
         name = root.tenant if root.tenant in together else root
         sizes[name] = sizes.get(name, 0) + size
     part: dict[StreamId | str, int] = {}
+    # Ties are broken by name, so that two processes share the work in the same way.
     for name, size in sorted(sizes.items(), key=lambda item: (-item[1], str(item[0]))):
         part[name] = load.index(min(load))
         load[part[name]] += size

@@ -91,6 +91,7 @@ class WorldTally(msgspec.Struct):
         bump(self.flips, flip)
         bump(self.subjects, SEPARATOR.join(stream))
         kept = self.samples.setdefault(flip, [])
+        # The first by place, not by when they were found: parts that run side by side come to the same samples.
         if len(kept) < samples_max or (kept and sample.place < kept[-1].place):
             insort(kept, sample, key=place_of)
             del kept[samples_max:]

@@ -37,6 +37,7 @@ async def pages(store: Store, tenant: str | None, until_at: Instant | None = Non
         async for page in _pages(store, None, until_at):
             yield [segment for segment in page if segment.stream.kind != BACKTESTS]
         return
+    # The deployment's own segments are few (its policy, its keys); they are merged in by position, as they came.
     ours = [segment async for page in _pages(store, DEPLOYMENT.tenant, until_at) for segment in page]
     async for page in _pages(store, tenant, until_at):
         last = page[-1].seq
@@ -158,6 +159,7 @@ class Chain:
             self.note_pruned(segment)
         if checkpoint and version == 0:
             self.note_pruned(segment)
+        # A rehearsal of a ledger with a hole would blame the candidate for what the hole did.
         elif segment.version != version + 1 or segment.prev != digest:
             raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
         if segment_digest(segment) != segment.digest:

@@ -91,11 +91,15 @@ def check_cost(raw: bytes, values_max: int) -> None:
 
 def _without_texts(raw: bytes) -> bytes:
     """Return JSON without its texts; as far as it is JSON at all, which the decoder reads no further either."""
+    # Escaped backslashes first: only then is a backslash before a quote one that escapes it.
     unescaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
     kept, is_within = [], False
+    # In slices: a body of nothing but quotes would be split into millions of pieces at once.
     for start in range(0, len(unescaped), _SLICE_BYTES):
         parts = unescaped[start : start + _SLICE_BYTES].split(b'"')
         kept.append(b"".join(parts[is_within::2]))
+        # An even number of parts is an odd number of quotes: where the slice ends is not where it began, in or out of a
+        # text.
         is_within ^= len(parts) % 2 == 0
     return b"".join(kept)
 

@@ -60,6 +60,7 @@ class Calendar(Occurrences, frozen=True):
 
     def before(self, at: Instant) -> Iterator[Instant]:
         """Yield occurrences earlier than the instant, descending; none is left after 50 years without any."""
+        # The last whole second before the instant: expressions know no fractions.
         end = -(-at // SECOND) - 1
         for second in self._seconds_back(end):
             if second <= end:  # the end of a gap may come twice
@@ -131,6 +132,7 @@ class Calendar(Occurrences, frozen=True):
         """Return whether a local time that was skipped right before this piece matches."""
         if piece.offset <= piece.before or self.gap != "run_after":
             return False
+        # Once at the end of the gap, however many of the local times in it match.
         return wall.at_or_after(piece.start + piece.before) < piece.start + piece.offset
 
 
@@ -168,5 +170,6 @@ def calendar_of(cron: str, zone: str, gap: Gap | None = None, overlap: Overlap |
     """Return the calendar of a cron; left out, gap and overlap go by its kind. Raise `ValueError` if it is no cron."""
     check_cron(cron)
     zones.zone(zone)
+    # A time of day is kept once on a day with a jump; what runs every so often goes by real time.
     fixed = is_fixed(cron)
     return Calendar(cron, zone, gap or ("run_after" if fixed else "skip"), overlap or ("first" if fixed else "both"))

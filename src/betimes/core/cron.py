@@ -110,6 +110,7 @@ class Wall:
         if self._back is None:
             self._back = copy(self._ahead)
             self._back.tick_direction = -1
+        # It looks for what is earlier than where it stands, hence the second more.
         self._back.dt = _EPOCH + timedelta(seconds=min(local + 1, END_S - 1))
         self.match_before = _next_match(self._back, -NEVER)
         return self.match_before

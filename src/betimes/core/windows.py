@@ -30,6 +30,7 @@ def add(window: Window, at: Instant, span_s: int, n: int = 1) -> Window:
     """Return the window with `n` more at `at`, without what has left it."""
     second, oldest = epoch_up(at), epoch_down(at) - span_s
     kept = window if not window or window[0][0] > oldest else window[bisect_right(window, oldest, key=_second) :]
+    # An event that comes late counts in the last second too: pairs stay in order, and no cap opens sooner for it.
     if kept and kept[-1][0] >= second:
         return (*kept[:-1], (kept[-1][0], kept[-1][1] + n))
     return (*kept, (second, n))

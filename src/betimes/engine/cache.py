@@ -38,6 +38,7 @@ class StateCache(OrderedDict[StreamId, Cached]):
 
     def put(self, stream: StreamId, entry: Cached) -> None:
         """Keep a stream as it is now, as the one that was used last."""
+        # Taken out first: an ordered mapping keeps the place of a key that is set again, and this one was used last.
         before = self.pop(stream, None)
         self._chars += entry.chars - (before.chars if before else 0)
         self[stream] = entry

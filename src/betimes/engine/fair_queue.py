@@ -54,6 +54,7 @@ class FairQueue:
 
     def put_back(self, jobs: Iterable[Job]) -> None:
         """Put jobs that were taken before those of their tenants, in the order given."""
+        # The last one first, so that each lands before the one that stood behind it.
         for job in reversed(list(jobs)):
             self._queues.setdefault(job.tenant, deque()).appendleft(job)
             self.size += 1

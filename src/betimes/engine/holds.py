@@ -67,6 +67,7 @@ class HoldsInForce:
     def note(self, tenant: str, hold: Hold | None, version: int) -> None:
         """Remember what was seen of a tenant, unless something newer was."""
         if self.by_tenant.get(tenant) != hold and version >= self._versions.get(tenant, 0):
+            # Versions are kept of tenants with a hold alone, or they would pile up with every hold there ever was.
             self._versions = {name: seen for name, seen in self._versions.items() if name in self.by_tenant}
             self._versions[tenant] = version
             others = {name: known for name, known in self.by_tenant.items() if name != tenant}

@@ -82,6 +82,7 @@ class DecisionMemo:
         """Return whether all streams that mattered are the very same in another world."""
         for name, (state, version, at) in self.before.items():
             live = find(name)
+            # The very same object: worlds share states, and comparing them by value would cost what a memo saves.
             if live.state is not state or live.version != version or live.at != at:
                 return False
         return True
@@ -111,5 +112,6 @@ class MemoTable:
         names = (memo.policy.fingerprint, policy.fingerprint)
         changed = self._changed.get(names)
         if changed is None:
+            # Comparing two policies is dear, and worlds go by the same two all along.
             changed = self._changed[names] = policy.changed_from(memo.policy.itself)
         return changed.isdisjoint(memo.policy.looked_at)

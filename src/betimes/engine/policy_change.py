@@ -48,6 +48,7 @@ class PolicyChangePass:
         left = msgspec.convert(call.payload, Visits)
         tenant = None if call.id.tenant == DEPLOYMENT.tenant else call.id.tenant
         visited = moved = 0
+        # A leg is bounded, and what is left is recorded when it ends: a process that dies repeats one leg at the most.
         while left.lists and visited < STREAMS_PER_LEG_MAX:
             rows = await self._store.streams(self._query(left, tenant))
             moved += await self._tell(rows, call)

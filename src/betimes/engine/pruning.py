@@ -79,6 +79,7 @@ async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str
 async def _prune_stream(store: Store, kinds: Kinds, stream: StreamId, before_at: Instant, report: PruneReport) -> bool:
     """Replace a stream's history before an instant, part by part; return whether some of it went."""
     gone = 0
+    # Part by part: what one checkpoint stands for is folded at a stretch, so it is bounded.
     while found := await find_checkpoint(store, kinds, stream, before_at, report):
         part = await store.replace_history(found.segment)
         gone += part
@@ -131,6 +132,7 @@ def checkpoint(replayed: Replayed, last: Segment) -> Segment:
     """The segment that stands for everything up to `last`."""
     state = b"null" if replayed.state is None else encode(replayed.state).encode()
     command = encode(Checkpoint(msgspec.Raw(state), replayed.segments))
+    # Its `prev` is the digest of the last segment it stands for, to which the one behind it is chained.
     bare = Segment(
         last.stream,
         last.version,

@@ -136,11 +136,13 @@ class _Reader:
         mine = self._segment
         if one.stream == mine.stream:
             return one.version >= mine.version
+        # Rows of one turn are written together: the decision saw none of the others, whatever their positions are.
         return one.seq >= mine.seq or (one.turn == mine.turn and bool(mine.turn))
 
     def _past(self, replayed: Replayed, following: Segment | None) -> PastStream:
         if replayed.unread and replayed.error:
             raise NotReproducible(f"the history of {replayed.stream} cannot be read: {replayed.error}")
+        # The first segment that is left is not the first that was written: what came before is not known.
         if replayed.segments == 0 and following is not None and following.version > 1:
             raise NotReproducible(f"the history of {replayed.stream} so early was pruned")
         return PastStream(replayed.version, replayed.state, replayed.at)
@@ -172,6 +174,7 @@ def decide_again(
     segment, steps = past.segment, list[RehearsedStep]()
     world = _world_of(engine, past, policy or past.policy, steps, state)
     command = past.command if command is None else command
+    # A wake is the alarm itself: ringing it ahead of its own command would decide it twice.
     if at is not None and not isinstance(command, Wake):
         for _ in _ring_alarms(world, segment.stream, steps, at):
             pass
@@ -241,6 +244,7 @@ def is_reproduced(engine: Engine, past: Past, again: Redecided | None) -> bool:
     recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
     if again is None or encode(again.events) != segment.events:
         return False
+    # A verdict is cut to its bound when it is stored, so the one decided now is cut before they are compared.
     verdict = again.verdict and within_bound(again.verdict)
     return encode(verdict) == encode(_named(engine, recorded))
 

@@ -121,12 +121,14 @@ class Replayed:
         if repair or not self.unread or checkpoint_of(segment):
             self.state = fold_segment(self.kind, self.state, segment)
         if repair:
+            # A repair stands for these versions: what is wrong with them is known and told as a note, not found again.
             self.findings = [found for found in self.findings if found.version not in repair.lost]
             self.unread -= set(repair.lost)
             self.mended |= set(repair.lost)
 
     def _move(self, segment: Segment) -> None:
         is_checkpoint = segment.turn == CHECKPOINT_TURN
+        # A checkpoint takes the place of history: the next segment is chained to what it replaced, not to itself.
         self.digest = segment.prev if is_checkpoint else segment.digest
         if not is_checkpoint:
             self.schema = segment.schema
@@ -140,6 +142,8 @@ class Replayed:
             self.add_finding(segment.version, f"it follows version {self.version}; segments are missing")
         if not starts and segment.prev != self.digest:
             self.add_finding(segment.version, "its link to the segment before it is broken")
+        # Positions follow versions within a stream; a segment that was moved to another place in the ledger shows here
+        # alone.
         if segment.seq and segment.seq <= self.seq:
             self.add_finding(segment.version, "it stands before the version it follows")
         if segment_digest(segment) != segment.digest:
@@ -297,6 +301,7 @@ async def _history(store: Store, stream: StreamId) -> AsyncIterator[tuple[Segmen
             return
         for segment in page:
             yield segment, row
+        # The row is of the page's own snapshot: a stream that is written all the while still has an end in each.
         if not page or page[-1].version >= row.version:
             return
         after = page[-1].version

@@ -54,10 +54,12 @@ class TenantRotation:
     async def next(self, names: Sequence[str], limit: int) -> tuple[str, ...]:
         """Return up to `limit` tenants that have something due, of the next few; where none is left, of the first."""
         found = await self._store.due_tenants(self._index, names, after=self._after, limit=LOOKED_AT_MAX)
+        # A round that ends with nobody begins anew at once, or this pass would be told that nothing is due.
         if self._after and not found.tenants and not found.reached:
             found = await self._store.due_tenants(self._index, names, limit=LOOKED_AT_MAX)
         self.has_several = found.looked_at > 1 or bool(self._after)
         tenants = found.tenants[:limit]
+        # Those that found no room are the first of the next question; else it goes on behind all that were looked at.
         self._after = tenants[-1] if len(found.tenants) > limit else found.reached
         return tenants
 

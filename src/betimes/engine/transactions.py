@@ -277,6 +277,7 @@ class Transactions:
         if not batch.changes.segments:
             return False
         probe, settings = batch.changes.segments[0], self._settings
+        # Its row is waited for: a commit that is still under way holds it, so what is read once it is free is final.
         ask = LockRequest({probe.stream: NOT_CACHED}, waits={probe.stream})
         try:
             async with asyncio.timeout(settings.unknown_resolve_s):

@@ -116,9 +116,11 @@ def claim(
 ) -> Decision | Refusal:
     verdict = CLAIM_RULES.judge(ClaimCase(intent, now, command.among_many, command.builtin))
     if verdict.answer == "NOW":
+        # The version at which the claim is written is its token: none is ever given twice, whoever claims.
         token, expires_at = view.version + 1, now + lease(command.lease_s, policy)
         reply = Claimed(token, now, expires_at)
         return Decision((IntentClaimed(token, command.worker, now, expires_at),), verdict=verdict, reply=reply)
+    # One of many that somebody else was faster with is no error; the worker goes on to the next.
     if command.among_many:
         return Decision(verdict=verdict)
     reason, until = verdict.reasons[0], "" if verdict.until is None else render(verdict.until)
@@ -154,6 +156,7 @@ def await_source(
     before = intent.waiting_for_source
     count = 1 + (before.count if before and before.source == command.source else 0)
     next_check_at = check_after_source(count, policy, now) if intent.enabled else None
+    # Whoever changed it since the claim has planned its check; this report is about the one before.
     if intent.was_planned_anew:
         next_check_at = intent.next_check_at
     return Decision((SourceAwaited(now, command.source, command.error, next_check_at),))

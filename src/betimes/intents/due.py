@@ -93,6 +93,7 @@ class DueIntents:
                 found.append(fitting)
             if len(found) >= wanted:
                 break
+        # Workers that find the same begin at different places, or all would claim the first and all but one be refused.
         begin = crc32(self._name.encode()) % len(found) if crowded and found else 0
         return (found[begin:] + found[:begin])[:limit] if crowded else found
 
@@ -110,6 +111,8 @@ class DueIntents:
     async def _begin(self) -> Instant:
         now = await self._engine.store.now()
         holds = self._engine.holds.change_count
+        # What did not fit once may fit later (a source is back, a hold has ended), so now and then all is looked at
+        # again.
         if now - self._walked_at >= LOOK_AGAIN_S * SECOND or holds != self._holds_seen:
             self._walked_at, self._passed, self._holds_seen = now, None, holds
         return now
@@ -120,12 +123,14 @@ class DueIntents:
             for row in rows:
                 place = self._place(row)
                 fitting = await self._fitting_intent(row, now)
+                # The place moves on only while nothing fitted: before it there must be nothing that anybody could take.
                 only_unfit = only_unfit and fitting is None
                 if only_unfit:
                     self._passed = place
                 yield row, fitting
             if len(rows) < page:
                 return
+            # A first page without enough that fits promises little: the rest is read in as few journeys as possible.
             page = PAGE_MAX
 
     async def _fitting_intent(self, row: StreamRow, now: Instant) -> DueIntent | None:

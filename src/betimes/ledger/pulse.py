@@ -128,6 +128,8 @@ class PulseTail:
 
     async def _beat(self) -> None:
         self._beaten_s = asyncio.get_running_loop().time()
+        # The clock is set before anything is read: when the store fails, the next try comes a second later, not at
+        # once.
         beat = _Beat(self._number + 1, self._seq)
         for _ in range(PAGES_MAX):
             page = await self.engine.store.tally_source(self._seq, PAGE_MAX, BY_EVENTS)
@@ -141,6 +143,7 @@ class PulseTail:
                 break
             await asyncio.sleep(0)
         self._number = beat.number
+        # A frame ends with the last beat, so those that were shared until now serve nobody any more.
         self._frames = {}
         self._keep(beat)
 
@@ -179,6 +182,7 @@ class PulseTail:
         known = self._health.get(tenant)
         if known is None or now_s - known[0] >= HEALTH_S:
             known = (now_s, await Fleet(self.engine, Caller(tenant), frozenset()).backlog())
+            # Tenants that nobody watches leave, or the table would grow with every tenant that was ever watched.
             self._health = {name: one for name, one in self._health.items() if now_s - one[0] < 10 * HEALTH_S}
             self._health[tenant] = known
         return known[1]
@@ -213,6 +217,7 @@ class PulseFeed:
         beats = await self._tail.after(self._number)
         if not beats:
             return None
+        # Numbers have no gaps: a first beat that is not the next one means that some were let go in between.
         missed = self._missed or beats[0].number > self._number + 1
         self._number, self._missed = beats[-1].number, False
         of = (self._tenant, self._domains, self._filters, self._sample, beats[0].number, beats[-1].number, missed)

@@ -105,6 +105,7 @@ def count_outcomes(kinds: Kinds, rows: Iterable[TallySource]) -> list[TallyEntry
     counts: _Counts = {}
     minute = LEVELS[0]
     for row in rows:
+        # Counted by the minute and summed up to the longer levels after: a page has far fewer minutes than segments.
         at = row.at - row.at % minute
         for outcome, reasons in outcomes_in(kinds, row):
             joined = REASONS_SEPARATOR.join(reasons)[:TEXT_CHARS_MAX]
@@ -181,6 +182,8 @@ class TallyProjection:
 
     async def _add(self, position: TallyPosition, page: list[TallySource], now: Instant) -> int:
         if position.holder != self._holder:
+            # Somebody else may have counted between the look and the lease; then this page is not the next one any
+            # more.
             taken = await self._store.take_tally(self._holder, LEASE_S)
             if taken is None or taken.seq != position.seq:
                 return 0
@@ -194,8 +197,11 @@ class TallyProjection:
         """Forget minutes and hours that are no longer kept; once an hour, and on while there is more."""
         if now - self._trimmed_at < HOUR:
             return
+        # Cut at whole hours, and at whole days below: a step of the longer level is there in the shorter one as a
+        # whole, or not at all.
         minutes_from = max(0, (now - MINUTES_KEPT) // HOUR * HOUR)
         hours_from = max(0, (now - HOURS_KEPT) // DAY * DAY)
         gone = await self._store.trim_tally(minutes_from=minutes_from, hours_from=hours_from, limit=TRIM_MAX)
+        # With more to forget, the next page trims on: one pass removes a bounded number, so that nobody waits for it.
         if gone < TRIM_MAX:
             self._trimmed_at = now

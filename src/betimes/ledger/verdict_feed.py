@@ -174,6 +174,7 @@ class VerdictTail:
         begun_s = asyncio.get_running_loop().time()
         newest = await self._page(LedgerQuery(backwards=True, limit=1))
         seq = newest[0].seq if newest else 0
+        # Reading on would cost more than the tail keeps; readers that are further behind go to the ledger themselves.
         if self.end.seq < 0 or seq > self.end.seq + TAIL_MAX:
             self.start = self.end = FeedPosition(seq, ALL)
             self._segments, self.is_at_end = [], True
@@ -220,6 +221,7 @@ class VerdictTail:
             return
         self._segments += [DecodedSegment(self.engine, segment) for segment in page]
         self.end = FeedPosition(page[-1].seq, ALL)
+        # Cut at twice its length, so that it is copied once in so many pages and not with each.
         if len(self._segments) > 2 * TAIL_MAX:
             self.start = FeedPosition(self._segments[-TAIL_MAX - 1].segment.seq, ALL)
             self._segments = self._segments[-TAIL_MAX:]
@@ -263,10 +265,13 @@ class VerdictFeed:
         found: list[Placed] = []
         engine, start = self._tail.engine, self._tail.start
         for _ in range(PAGES_MAX):
+            # The segment that was seen last is read once more: a reader may have stopped between two of its events.
             after = max(self._seen.seq - 1, 0)
             page = await engine.store.ledger(LedgerQuery(after=after, tenant=self._tenant, limit=PAGE_MAX))
             found += self._take([DecodedSegment(engine, segment) for segment in page])
             if len(page) < PAGE_MAX:
+                # Nothing of this tenant is left before the tail: go on there, or each read would begin with these pages
+                # again.
                 self._seen = max(self._seen, start)
             if self._seen >= start:
                 break

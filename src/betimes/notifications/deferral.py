@@ -43,6 +43,7 @@ def carry_out(builder: DecisionBuilder, evaluation: ItemEvaluation, *, is_new: b
         channels = release_item(builder, context, verdict.reasons, is_new=is_new)
         return builder.build(verdict, replace(reply, channel=channels[0]))
     assert until_at is not None
+    # To wait for a digest is no deferral: it ends by itself, and must not use up the limit.
     count = item.defer_count + (not evaluation.digest)
     deferred = replace(item, until_at=until_at, defer_count=count, digest=evaluation.digest, reasons=verdict.reasons)
     kept = keep_item(builder, context, deferred)
@@ -90,6 +91,7 @@ def keep_item(builder: DecisionBuilder, context: RuleContext, item: Item) -> Ite
 
     If there is no room, the lowest and oldest moves to the digest, or ends.
     """
+    # What this decision supersedes leaves with it, and takes no room from the item.
     gone = {one.version for one in context.superseded_items} | {item.version}
     others = [one for one in context.inbox.waiting if one.version not in gone]
     singles = [one for one in others if not one.digest]

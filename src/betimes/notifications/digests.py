@@ -15,6 +15,7 @@ _FIELDS = 5
 
 def next_window(crons: tuple[str, ...], zone: str, after: Instant) -> Instant | None:
     """Return the first opening after this instant; `None` without crons. Windows open at whole minutes."""
+    # Asked from the full hour, so that all who have these windows share one answer for an hour.
     opens = _next_window(crons, zone, after // HOUR * 60) if crons else None
     while opens is not None and opens <= after:
         opens = _next_window(crons, zone, opens // MINUTE)

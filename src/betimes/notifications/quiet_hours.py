@@ -89,6 +89,7 @@ def _covers_week(windows: tuple[QuietHours, ...]) -> bool:
     for window in windows:
         length = window.end - window.start + (DAY_MINUTES if window.end < window.start else 0)
         for day in window.days:
+            # A bit for each minute of the week; what runs on past Sunday's midnight is folded back to Monday below.
             quiet |= ((1 << length) - 1) << (day * DAY_MINUTES + window.start)
     week = (1 << WEEK_MINUTES) - 1
     return (quiet & week) | (quiet >> WEEK_MINUTES) == week

@@ -17,6 +17,7 @@ def count(instants: Instants, now: Instant, span_s: int) -> int:
 
 def free_at(instants: Instants, now: Instant, span_s: int, cap: int) -> Instant:
     """Return the first instant from `now` on with fewer than `cap` inside, if nothing more happens."""
+    # There is room again when the oldest of the last `cap` has left.
     return now if count(instants, now, span_s) < cap else instants[-cap] + span_s * SECOND
 
 

@@ -44,6 +44,7 @@ def judge_trigger(request: AdmissionRequest) -> Decision:
     verdict = ADMISSION.judge(case)
     if (passes_at := would_pass_at(case, verdict)) is not None:
         verdict = replace(verdict, would_pass_at=passes_at)
+    # A trigger has one retry, and an account so much room to wait: what waits is bounded whatever the policy says.
     if verdict.answer == "LATER" and (request.stage == "deferred" or _is_full(request)):
         verdict = exhaust_retry(verdict)
     if request.shadow:
@@ -75,6 +76,7 @@ def allow_run(
 ) -> Decision:
     """Start the run. In shadow mode the verdict is what would have been, and is not enforced."""
     trigger, run, before = request.trigger, request.run, request.run_before
+    # Whatever the account still remembers of its keys, the run's own state says that it was admitted once.
     if before is not None and before.status != "asked":
         return skip_run(request, Verdict("NEVER", ("DUPLICATE_IDEMPOTENCY_KEY",), ADMISSION.name, trace=verdict.trace))
     enforced, shadow = (_pass_all(verdict), verdict) if request.shadow else (verdict, None)
@@ -176,6 +178,7 @@ def _quota_events(
     """Return the changes of the tenant's counters: a promise given back, a slot taken, a new promise."""
     trigger, runs, now = request.trigger, request.policy[RunsPolicy], request.now
     events: list[Event] = []
+    # Given back first: a promised slot must not count against the very run it was promised to.
     if trigger.slot_at is not None:
         events.append(SlotReturned(trigger.trigger_type, trigger.slot_at, now))
     if charged and runs.shares_quota:

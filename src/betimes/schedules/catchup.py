@@ -56,6 +56,7 @@ class Timetable:
         tick_at = self._next(after)
         if tick_at is None or not jitter:
             return None if tick_at is None else Upcoming(tick_at, tick_at)
+        # Jitter never reaches past the next occurrence: two ticks of one schedule keep their order.
         behind_at = self._next(tick_at) or tick_at + jitter
         span = min(jitter, behind_at - tick_at)
         return Upcoming(tick_at, tick_at + spread(span, *self._stream, tick_at))
@@ -87,6 +88,7 @@ class Timetable:
         """
         until = self.due_until(floor_at, now)
         edge_at = now - self._definition.catchup_window_minutes * MINUTE
+        # Not before the floor and not past what is due: each occurrence falls on one side of the edge, and once.
         start = max(floor_at, min(self.due_until(floor_at, edge_at), until))
         fire, over = self._choose_ticks(start, until)
         outside = self.skipped_range("MISSED_OUTSIDE_WINDOW", floor_at, start) if start > floor_at else None
@@ -108,6 +110,7 @@ class Timetable:
         first_at = self.calendar.next(after)
         if first_at is None or first_at > until:
             return (), None
+        # Nearly every wake finds one occurrence; that is answered without walking the calendar.
         if (self.calendar.next(first_at) or until + 1) > until:
             return (first_at,), None
         oldest = tuple(islice(self.calendar.between(after, until), limit + 1))

@@ -71,6 +71,8 @@ class DueTx(PostgresTx):
 
     async def extend(self, ask: LockRequest) -> None:
         self._last_reads.note(ask)
+        # A guess answers for a stream only if it was made with the version that is cached now: the cache may have
+        # moved.
         known = {stream for stream, cached in ask.reads.items() if self._guessed.get(stream) == cached}
         self.unchanged |= known - self._moved.keys()
         self.rows |= {stream: self._moved[stream] for stream in known & self._moved.keys()}

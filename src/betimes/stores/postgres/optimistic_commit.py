@@ -106,6 +106,8 @@ class PresumedTx(PostgresTx):
                 values = self._presumed_values() | self._everything(changes)
                 self._hear((await self._sessions.write(self._statement("commit_presumed", **values)))[0][0])
         except Unknown:
+            # By then the message was refused for its age or holds its locks, so whoever asks what became of it gets the
+            # last word.
             await asyncio.sleep(max(0.0, sent_s + REFUSED_AFTER_S - time.monotonic()))
             raise
 

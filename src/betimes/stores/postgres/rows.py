@@ -57,6 +57,8 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
     key, request, used_by, used_at, expires_at = changes.keys[0] if changes.keys else NO_KEY
     tenant, kind, id = stream
     if (
+        # `commit_turn` is given once what row, segment and key share; where they differ, the general statement is
+        # taken.
         (stream, version, schema, at, digest)
         != (segment.stream, segment.version, segment.schema, segment.at, segment.digest)
         or (segment.key and segment.key.tenant != tenant)

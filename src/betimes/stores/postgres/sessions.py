@@ -83,6 +83,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
             "enable_mergejoin": "off",
             "enable_memoize": "off",
             "jit": "off",
+            # Scripts carry their values as text; what a quote or a backslash means there must not depend on the server.
             "standard_conforming_strings": "on",
         }
         return plain | ({"synchronous_commit": "off"} if self.durability == "relaxed" else {})
@@ -103,6 +104,7 @@ class Sessions:
         self._pool: Pool[Any] | None = None
         self._begin = settings.begin()
         self._ready: PoolConnectionProxy[Any] | None = None
+        # A ready connection is idle inside a transaction, and the server ends those after `idle_timeout_s`.
         self._ready_s = min(READY_S, settings.idle_timeout_s / 2)
         self._ready_since_s = 0.0
         self._ready_count = 0
@@ -165,6 +167,8 @@ class Sessions:
             try:
                 return pool, session, await session.rows(first)
             except Unavailable as error:
+                # The lock may be held by a process that was stopped while its answer was on the way, which no timeout
+                # ends.
                 if getattr(error.__cause__, "sqlstate", None) == LOCK_NOT_AVAILABLE:
                     await self._end_stopped(session)
                 if not was_ready or not self._has_ended(session, error):
@@ -189,6 +193,7 @@ class Sessions:
             try:
                 await session.execute(self._begin)
             except BaseException as error:
+                # A server that was restarted has ended every connection of the pool; each is found out when it is used.
                 is_replaced = isinstance(error, Unavailable) and self._has_ended(session, error)
                 await self.leave(pool, session)
                 if not is_replaced:
@@ -201,6 +206,7 @@ class Sessions:
         """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
         pool = self._pool_in_use()
         connection = self._take_ready()
+        # A ready connection has begun its transaction already.
         script = script if connection else f"{self._begin}; {script}"
         session = self._session(connection or await self._acquire(pool))
         try:
@@ -222,6 +228,7 @@ class Sessions:
         elif session.ended and not session.chained:
             await self._release(pool, session.connection)
         else:
+            # Shielded, because a second cancellation would leave the locks with a connection that nobody has any more.
             await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, session.connection)))
 
     def _chains(self) -> bool:
@@ -293,6 +300,7 @@ class Sessions:
         return self._pool
 
     async def _acquire(self, pool: Pool[Any]) -> PoolConnectionProxy[Any]:
+        # The ready connection is one of the pool's: with none left, whoever waits would wait for one that nobody uses.
         if self._ready and not pool.get_idle_size() and pool.get_size() == pool.get_max_size():
             await self._give_back(pool)
         self._waiting += 1
