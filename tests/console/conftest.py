@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from playwright.async_api import Browser
 
 from betimes.app.routes import ROUTES
 from betimes.http.process import Process
-from tests.console.town import Served, populated, unpopulated
-from tests.console.visits import LoopThread, Visit, described_routes, entered, open_browser, visit
+from tests.console.town import DATABASE, Served, record, reopened, unpopulated
+from tests.console.visits import LoopThread, Visit, Windows, described_routes, entered, open_browser, visit
 from tests.http.browser import CHROMIUM, WHY_SKIPPED
 
 
@@ -55,9 +57,22 @@ def described() -> list[tuple[str, re.Pattern[str]]]:
 
 
 @pytest.fixture(scope="session")
-def town(loop: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder: Path = tmp_path_factory.mktemp("town")
-    with entered(loop, populated(folder)) as found:
+def recorded(loop: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of a town, recorded by the first worker that needs it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "recorded"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not (folder / DATABASE).exists():
+            loop.run(record(folder))
+    return folder / DATABASE
+
+
+@pytest.fixture(scope="session")
+def town(loop: LoopThread, recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    copied = Path(shutil.copy(recorded, tmp_path_factory.mktemp("town")))
+    with entered(loop, reopened(copied)) as found:
         yield found
 
 
@@ -70,11 +85,19 @@ def nothing(loop: LoopThread) -> Iterator[Served]:
 Visiting = Callable[..., AbstractAsyncContextManager[Visit]]
 
 
+@pytest.fixture(scope="session")
+def windows(chromium: Browser) -> Windows:
+    return Windows(chromium)
+
+
 @pytest.fixture
-def visiting(chromium: Browser, described: list[tuple[str, re.Pattern[str]]]) -> Visiting:
-    """Open a visit to an address: `async with visiting(town.address) as visit: …`."""
-    return partial(_visit, chromium, described)
+def visiting(windows: Windows, chromium: Browser, described: list[tuple[str, re.Pattern[str]]]) -> Visiting:
+    """Open a visit to an address: `async with visiting(town.address) as visit: …`.
 
+    With `own`, in a window that nobody has used and nobody will.
+    """
 
-def _visit(browser: Browser, described: Any, address: str, **how: Any) -> AbstractAsyncContextManager[Visit]:
-    return visit(browser, address, described, **how)
+    def open_visit(address: str, *, own: bool = False, **how: Any) -> AbstractAsyncContextManager[Visit]:
+        return visit(chromium if own else windows, address, described, **how)
+
+    return open_visit

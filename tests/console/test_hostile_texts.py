@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.async_api import Page, expect
 from tests.console.conftest import Visiting
 from tests.console.rogue import IDS, MARKUP, rogue
 from tests.console.town import Served
-from tests.console.visits import Visit
+from tests.console.visits import LoopThread, Visit, entered
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +34,13 @@ LOOSE_TEXTS = """() => {
   return found;
 }"""
 """Texts that turn the direction of what stands beside them in the same line."""
+
+
+@pytest.fixture(scope="module")
+def server(loop: LoopThread) -> Iterator[Served]:
+    """What a rogue has recorded; these tests only look."""
+    with entered(loop, rogue()) as found:
+        yield found
 
 
 async def check_harmless(page: Page) -> None:
@@ -61,16 +69,16 @@ async def open_and_check(visit: Visit, path: str) -> Page:
     return page
 
 
-async def test_texts_stay_texts_on_every_list(visiting: Visiting) -> None:
-    async with rogue() as server, visiting(server.address) as visit:
+async def test_texts_stay_texts_on_every_list(server: Served, visiting: Visiting) -> None:
+    async with visiting(server.address) as visit:
         for path in LISTS:
             await open_and_check(visit, path)
 
 
 @pytest.mark.parametrize("one", IDS, ids=("long", "odd"))
-async def test_texts_stay_texts_on_the_page_of_each_thing(one: str, visiting: Visiting) -> None:
+async def test_texts_stay_texts_on_the_page_of_each_thing(one: str, server: Served, visiting: Visiting) -> None:
     name, plain = quote(one, safe=""), quote(one.replace(":", "-"), safe="")
-    async with rogue() as server, visiting(server.address) as visit:
+    async with visiting(server.address) as visit:
         run_id = (await server.bt.runs.runs()).items[0].run_id
         paths = [f"/people/{name}", f"/accounts/{name}", f"/scores/{name}"]
         paths += [f"/{kind}/{plain}" for kind in ("schedules", "sensors", "intents")]
@@ -82,14 +90,14 @@ async def test_texts_stay_texts_on_the_page_of_each_thing(one: str, visiting: Vi
         await check_harmless(page)
 
 
-async def test_texts_stay_texts_in_every_why(visiting: Visiting) -> None:
-    async with rogue() as server, visiting(server.address) as visit:
+async def test_texts_stay_texts_in_every_why(server: Served, visiting: Visiting) -> None:
+    async with visiting(server.address) as visit:
         for segment_id in (await one_of_each(server)).values():
             await open_and_check(visit, f"/why/{quote(segment_id, safe='')}")
 
 
-async def test_links_with_odd_ids_lead_where_they_say(visiting: Visiting) -> None:
-    async with rogue() as server, visiting(server.address) as visit:
+async def test_links_with_odd_ids_lead_where_they_say(server: Served, visiting: Visiting) -> None:
+    async with visiting(server.address) as visit:
         page = await visit.open("/console/ledger?kind=inbox")
         for one in IDS:
             await page.get_by_role("row").get_by_role("link", name=one, exact=True).first.click()
@@ -122,8 +130,8 @@ async def test_an_address_that_somebody_made_up_is_said_to_be_wrong(
         visit.excuse("40[04]|422")
 
 
-async def test_what_is_searched_for_is_text_too(visiting: Visiting) -> None:
-    async with rogue() as server, visiting(server.address) as visit:
+async def test_what_is_searched_for_is_text_too(server: Served, visiting: Visiting) -> None:
+    async with visiting(server.address) as visit:
         page = await visit.open("/console")
         await page.keyboard.press("/")
         for asked in (MARKUP, "id:W", "_a..b~c"):

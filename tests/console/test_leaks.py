@@ -44,7 +44,7 @@ async def count_kept(visit: Visit, devtools: CDPSession) -> Kept:
 
 
 async def test_fifty_pages_later_nothing_more_is_kept(town: Served, visiting: Visiting) -> None:
-    async with visiting(town.address) as visit:
+    async with visiting(town.address, own=True) as visit:
         await visit.page.add_init_script(COUNT_TIMERS)
         page = await visit.open("/console")
         devtools = await page.context.new_cdp_session(page)

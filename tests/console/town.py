@@ -1,4 +1,4 @@
-"""A town under the console: recorded once per process, on SQLite, and served by a real server at a virtual clock."""
+"""A town under the console: recorded once, on SQLite, and served by real servers at a virtual clock."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
 from betimes.app.server import Serving, answer_requests, listening
 from betimes.console.settings import ConsoleSettings
-from betimes.demo.town import POLICY, START, Town
+from betimes.core.instants import SECOND, Instant, parse
+from betimes.demo.town import POLICY, START, STEP_S, Town
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.stores.sqlite import SqliteStore
 
 BY_DEFAULT = ConsoleSettings()
+DATABASE = "town.db"
 PEOPLE = 40
 STEPS = 200
 """Ten minutes each: a day and a half, over a change of daylight saving time."""
@@ -50,15 +53,42 @@ async def served(
 @asynccontextmanager
 async def populated(folder: Path, people: int = PEOPLE, steps: int = STEPS) -> AsyncIterator[Served]:
     """A town after a day and a half or so many steps, served without keys."""
-    bt = Betimes(f"sqlite:///{folder / 'town.db'}", clock=VirtualClock(START), policy=POLICY, report=lambda _: None)
+    async with _opened(folder / DATABASE, parse(START), people) as (bt, town):
+        await _live(town, steps)
+        async with served(bt) as found:
+            yield found
+
+
+async def record(folder: Path) -> None:
+    """Leave a town's database in a folder, complete or not at all."""
+    async with _opened(folder / "recording.db", parse(START), PEOPLE) as (_, town):
+        await _live(town, STEPS)
+    (folder / "recording.db").rename(folder / DATABASE)
+
+
+@asynccontextmanager
+async def reopened(database: Path) -> AsyncIterator[Served]:
+    """Serve a town that was recorded, at the instant it was left."""
+    async with _opened(database, parse(START) + STEPS * STEP_S * SECOND, PEOPLE) as (bt, _), served(bt) as found:
+        yield found
+
+
+@asynccontextmanager
+async def _opened(database: Path, now: Instant, people: int) -> AsyncIterator[tuple[Betimes, Town]]:
+    clock = VirtualClock(now)
+    bt = Betimes(f"sqlite:///{database}", clock=clock, policy=POLICY, report=lambda _: None)
+    # No page shows what a power cut would take, and a commit waits for no disk.
+    bt._store = SqliteStore(database, clock=clock, durability="relaxed")
     town = Town(bt, people)
     town.declare()
     async with bt:
-        await town.settle(asyncio.Event())
-        for _ in range(steps):
-            await town.ten_minutes()
-        async with served(bt) as found:
-            yield found
+        yield bt, town
+
+
+async def _live(town: Town, steps: int) -> None:
+    await town.settle(asyncio.Event())
+    for _ in range(steps):
+        await town.ten_minutes()
 
 
 @asynccontextmanager
