@@ -37,6 +37,8 @@ PAGES = (
     *("/lab", "/try", "/health", "/admin", "/people/p0", "/accounts/p0"),
 )
 VIEWERS = 20
+FLAT_VERDICTS = 6_000
+"""Whatever the scale: some seconds, for a round shorter than a beat of the pulse has all of its cost or nothing."""
 VISITS = 3
 ROUNDS = 4
 WATCH_CONTENT = (
@@ -183,7 +185,7 @@ async def _viewer_rows(load: LoadedServer, scale: float) -> list[Row]:
             async with load.viewers(wanted):
                 found[wanted].append(await load.spend(f"offer {OFFERED_S * scale}"))
                 if wanted in flat:
-                    flat[wanted].append(await load.spend(f"flat {int(3_000 * scale)}"))
+                    flat[wanted].append(await load.spend(f"flat {FLAT_VERDICTS}"))
     alone, first, all_of_them = ([_share(one) for one in found[wanted]] for wanted in found)
     one = median(b - a for a, b in zip(alone, first, strict=True))
     each = median((b - a) / (VIEWERS - 1) for a, b in zip(first, all_of_them, strict=True))

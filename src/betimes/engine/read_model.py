@@ -36,7 +36,10 @@ REASONS_SEPARATOR = ","
 
 
 class TallySource(NamedTuple):
-    """A segment as far as it is counted: its events, of kinds that are counted by them; its verdict, of others."""
+    """A segment as far as it is counted: its events, of kinds that are counted by them; its verdict, of others.
+
+    A verdict may end with its reasons.
+    """
 
     seq: int
     tenant: str

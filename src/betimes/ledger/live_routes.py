@@ -21,7 +21,7 @@ from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.http.routes import RequestContext, Route
 from betimes.ledger.known_names import check_names
-from betimes.ledger.pulse import BEAT_S, SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
+from betimes.ledger.pulse import SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
 from betimes.ledger.verdict_feed import (
     ALL,
     BEHIND_MAX,
@@ -137,7 +137,7 @@ async def stream_frames(
         if found:
             seq, frame = found
             yield _encode_event("frame", str(FeedPosition(seq, ALL)), frame)
-        await asyncio.sleep(min(engine.settings.poll_s, BEAT_S))
+        await asyncio.sleep(feed.rests_s)
 
 
 def _name(event: VerdictEvent | Pulse) -> str:

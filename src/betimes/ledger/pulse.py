@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ from betimes.ledger.tally import BY_EVENTS, outcomes_in
 from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEvent
 
 BEAT_S = 1.0
+SHORTLY_S = 0.05
 BEATS_KEPT = 600
 CELLS_MAX = 200_000
 """Sums and positions in all beats together. With very many tenants at work, fewer beats are kept."""
@@ -74,11 +76,14 @@ class _Beat:
         self.seqs: dict[str, deque[int]] = {}
         self.samples: dict[str, list[VerdictEvent]] = {}
 
-    def add(self, row: TallySource, outcomes: list[tuple[str, tuple[str, ...]]]) -> None:
-        counts = self.counts.setdefault(row.tenant, Counter())
+    def add(self, row: TallySource, outcomes: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        tenant = row.tenant
+        if tenant not in self.counts:
+            self.counts[tenant], self.seqs[tenant] = Counter(), deque(maxlen=SAMPLES_MAX)
+        counts = self.counts[tenant]
         for outcome, reasons in outcomes:
             counts[row.kind, outcome, reasons] += 1
-        self.seqs.setdefault(row.tenant, deque(maxlen=SAMPLES_MAX)).append(row.seq)
+        self.seqs[tenant].append(row.seq)
 
     def count_cells(self) -> int:
         return sum(map(len, self.counts.values())) + sum(map(len, self.seqs.values()))
@@ -124,7 +129,12 @@ class PulseTail:
             async with self._lock:
                 if asyncio.get_running_loop().time() - self._beaten_s >= BEAT_S:
                     await self._beat()
-        return [beat for beat in self._beats if beat.number > number]
+        return list(takewhile(lambda beat: beat.number > number, reversed(self._beats)))[::-1]
+
+    @property
+    def next_in_s(self) -> float:
+        """How long it is until a beat is due; a little, if one is."""
+        return max(SHORTLY_S, self._beaten_s + BEAT_S - asyncio.get_running_loop().time())
 
     async def _beat(self) -> None:
         self._beaten_s = asyncio.get_running_loop().time()
@@ -134,8 +144,9 @@ class PulseTail:
         for _ in range(PAGES_MAX):
             page = await self.engine.store.tally_source(self._seq, PAGE_MAX, BY_EVENTS)
             for row in page:
-                outcomes = outcomes_in(self.engine.kinds, row)
-                if outcomes:
+                if row.verdict is None and row.events is None:
+                    continue  # most of what is written is beside a decision
+                if outcomes := outcomes_in(self.engine.kinds, row):
                     beat.add(row, outcomes)
             self.segments += len(page)
             self._seq = beat.upto = page[-1].seq if page else self._seq
@@ -211,6 +222,11 @@ class PulseFeed:
         self._missed = self._number < 0
         if self._missed:
             self._number = await self._tail.number_now()
+
+    @property
+    def rests_s(self) -> float:
+        """How long there is nothing to read."""
+        return self._tail.next_in_s
 
     async def read(self) -> tuple[int, bytes] | None:
         """Return a frame of everything since the last one, as JSON, and its position; `None` before the next beat."""

@@ -55,7 +55,7 @@ class SqliteReadModel:
     async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
         kinds = encode(list(by_events))
         found = await self._rows("tally_source", after=after, limit=min(limit, PAGE_MAX), by_events=kinds)
-        return [TallySource(*columns) for columns in found]
+        return [*map(TallySource._make, found)]
 
     async def tally_position(self) -> TallyPosition:
         return TallyPosition(*await self._rows("tally_position"))

@@ -1,6 +1,7 @@
--- tally_source: Segments after a position, as far as they are counted.
+-- tally_source: Segments after a position, as far as they are counted: of verdicts what ends with the reasons.
 SELECT json_group_array(json_array(
-    seq, tenant, kind, at, schema, iif(by_events, NULL, verdict), iif(by_events AND turn <> 'checkpoint', events, NULL)
+    seq, tenant, kind, at, schema, iif(by_events, NULL, substr(verdict, 1, instr(verdict, ']'))),
+    iif(by_events AND turn <> 'checkpoint', events, NULL)
 )) FROM (
     SELECT *, kind IN (SELECT value FROM json_each(:by_events)) AS by_events
     FROM ledger WHERE seq > :after ORDER BY seq LIMIT :limit
