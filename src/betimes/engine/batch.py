@@ -123,7 +123,7 @@ class Batch:
         # The policy in force is found inside the transaction, whatever was guessed when its streams were asked for.
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, stream, policy) if policy else None
-        if job.send and self.holds and self._is_held(job.send.source):
+        if job.send and self.holds and self.is_held(job.send.source):
             job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
             self._blocked_sources.add(job.send.source)  # if that is in this very batch, the next must not overtake it
             return HELD
@@ -274,7 +274,8 @@ class Batch:
                 return None
         return lives
 
-    def _is_held(self, stream: StreamId) -> bool:
+    def is_held(self, stream: StreamId) -> bool:
+        """Return whether a stream must not fire now."""
         hold = self.holds.get(stream.tenant)
         return hold is not None and stream.kind in hold.kinds
 

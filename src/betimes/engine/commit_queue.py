@@ -273,6 +273,8 @@ class CommitQueue:
         if self.observe:
             self.observe(batch.changes.segments)
         for effect in batch.changes.effects:
+            if effect.is_leased:
+                continue  # begun by whoever took it
             if effect.executor != SEND:
                 self.calls_waiting.set()
             elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):

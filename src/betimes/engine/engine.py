@@ -29,7 +29,8 @@ from betimes.engine.alarms import Alarms
 from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
 from betimes.engine.codecs import Kinds
 from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.effects import Dispatcher, Executor, is_carrying_out
+from betimes.engine.dispatcher import Dispatcher
+from betimes.engine.effects import Executor, is_carrying_out
 from betimes.engine.holds import HoldsInForce, HoldWatch, hold_in_force
 from betimes.engine.jobs import WAKE, AnswerPart, Job, JointAnswer, Submission
 from betimes.engine.orphans import OrphanWatch
@@ -82,7 +83,7 @@ class Engine:
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         if any(decider.heeds for decider in deciders):
             executors[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
-        self._calls = Dispatcher(store, self._queue, executors, settings, report)
+        self._calls = transactions.calls = Dispatcher(store, self._queue, executors, settings, report)
         self._sends = SendRecovery(store, self._queue, self.kinds, settings, report)
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []

@@ -123,7 +123,11 @@ class KeyWrite(NamedTuple):
 
 
 class EffectWrite(NamedTuple):
-    """A new effect. `to` is the target of a send (whose executor is `SEND`), or whom the end of a call is told."""
+    """A new effect. `to` is the target of a send (whose executor is `SEND`), or whom the end of a call is told.
+
+    `is_leased`: whoever writes it takes it in the same commit, as its first attempt under the fence 1; its lease ends
+    at `next_attempt_at`.
+    """
 
     id: EffectId
     executor: str
@@ -134,6 +138,7 @@ class EffectWrite(NamedTuple):
     attempts_max: int = 1
     lease_s: int = 60
     to: StreamId | None = None
+    is_leased: bool = False
 
 
 SEND = "send"

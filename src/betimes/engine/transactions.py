@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -31,7 +31,7 @@ from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, DueIndex, LockRequest, Presumes, Reached, Row, Store, Tx
+from betimes.engine.store import NOT_CACHED, DueIndex, Lease, LockRequest, Presumes, Reached, Row, Store, Tx
 from betimes.engine.tenant_turns import PassTurns
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
@@ -39,6 +39,16 @@ Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
 ASKED_MAX = 1_024
 """So many batches in a row ask first at most."""
+
+
+class CallTaker(Protocol):
+    """Whoever makes the calls that commits leave, and may take them in the very commit."""
+
+    def lease_new(self, batch: Batch, asked_s: float) -> list[tuple[Lease, float]]:
+        """Mark calls of a batch as leased; return each lease with the loop's time before which it cannot end."""
+
+    def begin_new(self, leases: list[tuple[Lease, float]]) -> None:
+        """Begin what was leased: it is committed."""
 
 
 class SweepPosition:
@@ -84,6 +94,7 @@ class Transactions:
         self._asked_next = settings.asked_after_conflict
         self.on_commit: Callable[[Batch], None] = lambda batch: None
         """Told of every transaction that is known to have been committed."""
+        self.calls: CallTaker | None = None
 
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
@@ -224,6 +235,8 @@ class Transactions:
         """
         results: list[Result] = []
         batch: Batch | None = None
+        leases: list[tuple[Lease, float]] = []
+        asked_s = asyncio.get_running_loop().time()  # before the store tells the time from which leases count
         try:
             async with begin as tx:
                 batch = self._new_batch(tx)
@@ -234,6 +247,8 @@ class Transactions:
                 has_changes = batch.seal()
                 if presumed and not _are_compared(batch, jobs, results):
                     return None
+                if self.calls and not presumed:
+                    leases = self.calls.lease_new(batch, asked_s)
                 if has_changes:
                     await tx.commit(batch.changes)
         except Unknown:
@@ -250,6 +265,8 @@ class Transactions:
                 raise  # nothing promises that a commit that failed unexpectedly wrote nothing, so it is looked up
         batch.keep(swept=due.kinds if due and due.by == "due" else ())
         self.on_commit(batch)
+        if self.calls and leases:
+            self.calls.begin_new(leases)
         return results
 
     def _new_batch(self, tx: Tx) -> Batch:

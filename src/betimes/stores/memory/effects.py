@@ -24,9 +24,8 @@ class MemoryEffect:
 
     def __init__(self, write: EffectWrite) -> None:
         self.write = write
-        self.status: EffectStatus = "pending"
-        self.attempts = 0
-        self.fence = 0
+        self.status: EffectStatus = "leased" if write.is_leased else "pending"
+        self.attempts = self.fence = int(write.is_leased)
         self.next_attempt_at: Instant | None = write.next_attempt_at
         self.finished_at: Instant | None = None
         self.last_error = ""

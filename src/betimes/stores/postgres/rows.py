@@ -136,6 +136,7 @@ def _effect_values(e: EffectWrite) -> Values:
         e.attempts_max,
         e.lease_s,
         *(e.to or NO_STREAM),
+        e.is_leased,
     )
 
 

@@ -70,9 +70,14 @@ def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]
 
 
 def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
+    status, attempts = ("leased", 1) if effect.is_leased else ("pending", 0)
     return (
         *effect.id,
         effect.executor,
+        status,
+        # Its attempts, and its fence.
+        attempts,
+        attempts,
         effect.payload,
         effect.created_at,
         effect.next_attempt_at,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from betimes.core.errors import Fenced
 from betimes.core.instants import SECOND
 from betimes.core.streams import EffectId
 from betimes.engine.store import ATTEMPTS_KEPT, LEASE_RAN_OUT, Attempt, Changes, DeadSend, EffectQuery
-from betimes.testing.conformance.expectations import expect_equal
+from betimes.testing.conformance.expectations import expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import A, B, call, causing, send, settled
 
@@ -57,6 +58,33 @@ async def an_attempt_nobody_settled_is_on_record_when_the_call_is_taken_again(pa
     await _expect_history(pair, [lost], "while the last is only to be settled")
     await pair.commit(settled(effect, lease.call.fence, "dead", at, error=LEASE_RAN_OUT))
     await _expect_history(pair, [lost, lost._replace(at=at)], "after it was settled")
+
+
+async def a_call_is_leased_by_the_commit_that_makes_it(pair: Pair) -> None:
+    now = pair.clock()
+    ends_at = now + 60 * SECOND
+    called, other = call(A, 1, now, is_leased=True, next_attempt_at=ends_at), call(A, 1, now, place=1)
+    await pair.commit(causing(A, 1, now, called, other))
+    rows = {row.id: (row.status, row.attempts, row.next_attempt_at) for row in await pair.two.effects(EffectQuery())}
+    expect_equal(rows, {called.id: ("leased", 1, ends_at), other.id: ("pending", 0, now)}, "one leased, one not")
+    leases = await pair.two.lease_calls([BRIEF], 10)
+    expect_equal([lease.call.id for lease in leases], [other.id], "what is left to take")
+    await pair.commit(settled(other.id, leases[0].call.fence, "done", now))
+    at = pair.clock.advance(60)
+    [again] = await pair.two.lease_calls([BRIEF], 10)
+    expect_equal((again.call.id, again.call.attempt, again.call.fence), (called.id, 2, 2), "taken when its lease ended")
+    with expect_refusal(Fenced, "a settlement by whoever lost the lease"):
+        await pair.commit(settled(called.id, 1, "done", at))
+    await pair.commit(settled(called.id, 2, "done", at))
+
+
+async def what_a_commit_leased_is_settled_under_its_first_fence(pair: Pair) -> None:
+    now = pair.clock()
+    called = call(A, 1, now, is_leased=True, next_attempt_at=now + 60 * SECOND)
+    await pair.commit(causing(A, 1, now, called))
+    await pair.one.renew_lease(called.id, 1)
+    await pair.commit(settled(called.id, 1, "done", now, duration_ms=7))
+    await _expect_history(pair, [Attempt(now, True, "", 7)], "its only attempt")
 
 
 async def the_last_attempts_are_kept(pair: Pair) -> None:

@@ -20,7 +20,7 @@ from betimes.core.streams import StreamId
 from betimes.engine import batch, turn
 from betimes.engine import transactions as attempts
 from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.effects import Dispatcher
+from betimes.engine.effects import Caller
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.store import NOT_CACHED, Changes, LockRequest
@@ -344,11 +344,11 @@ def at_most_once_repeated() -> Iterator[Replacement]:
 
 @bug("an effect is settled without telling the stream that asked")
 def settled_without_telling() -> Iterator[Replacement]:
-    settling = Dispatcher._settling_job
+    settling = Caller._settling_job
 
-    def silent(calls: Dispatcher, *arguments: Any) -> Any:
+    def silent(calls: Caller, *arguments: Any) -> Any:
         job = settling(calls, *arguments)
         job.stream = None
         return job
 
-    yield Dispatcher, "_settling_job", silent
+    yield Caller, "_settling_job", silent

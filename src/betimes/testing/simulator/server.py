@@ -165,6 +165,7 @@ class Server:
             record.reads[segment.turn] = (tx.read_to_seq, self.database.seq)
         for effect in changes.effects:
             record.effects[effect.id] = effect
+            record.newest_fence[effect.id] = int(effect.is_leased)
         for settled in changes.settlements:
             record.endings.append(Ending(settled.id, settled.fence, record.newest_fence.get(settled.id, 0)))
 

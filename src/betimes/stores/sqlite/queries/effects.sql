@@ -1,12 +1,12 @@
 -- history_with_room: The attempts that are kept when one more is added; none if they cannot be read.
 iif(NOT json_valid(history), '[]', iif(json_array_length(history) < 20, history, json_remove(history, '$[0]')));
 
--- insert_effects: New effects, not yet attempted.
+-- insert_effects: New effects, not yet attempted or leased for their first attempt.
 INSERT OR ROLLBACK INTO effect (
-    tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once, attempts_max,
-    lease_s, to_tenant, to_kind, to_id
+    tenant, kind, id, version, place, executor, status, attempts, fence, payload, created_at, next_attempt_at,
+    at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id
 )
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- first_sends: The oldest sends of each source asked about, up to a number.
 SELECT json_group_array(json_array(e.tenant, e.kind, e.id, e.version, e.place))
