@@ -1,7 +1,8 @@
 """The rows of a commit, written in the writer's thread: every guard is the count of rows a statement changed.
 
 Streams are updated by row number. The alarm, the lists and the status have statements of their own, run only for rows
-whose values changed, because touching an index costs more than writing the row. The rows of a pass over a thousand
+whose values changed, because touching an index costs more than writing the row; where only one of them changed, the row
+is written by that statement, once. The rows of a pass over a thousand
 streams are written a thousand rows to a statement, with what they have in common bound once.
 """
 
@@ -86,19 +87,26 @@ def _new_row(write: StreamWrite) -> tuple[object, ...]:
 
 def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, RowPlace]]) -> int:
     moved: list[tuple[StreamWrite, RowPlace]] = []
-    swept: dict[tuple[int, Instant], list[tuple[Any, ...]]] = {}
+    alike: dict[tuple[str, int, Instant], list[tuple[Any, ...]]] = {}
     for both in writes:
         write, at = both
-        if _is_only_rescheduled(write, at):
-            row = (at.n, write.expected, write.digest, write.state, write.due_at)
-            swept.setdefault((write.schema, write.at), []).append(row)
+        changed = _changed_index(write, at) if write.version == write.expected + 1 else None
+        if changed:
+            statement, value = changed
+            row = (at.n, write.expected, write.digest, write.state, value)
+            alike.setdefault((statement, write.schema, write.at), []).append(row)
         else:
             moved.append(both)
     updated = 0
-    for shared, rows in swept.items():
+    for (statement, *shared), rows in alike.items():
         # In the order of row numbers, so that each page of the table is written once.
-        updated += connection.change_alike("reschedule_streams", shared, sorted(rows))
-    updated += connection.change_rows(
+        updated += connection.change_alike(statement, shared, sorted(rows))
+    return updated + _update_other_streams(connection, moved) if moved else updated
+
+
+def _update_other_streams(connection: Connection, moved: Sequence[tuple[StreamWrite, RowPlace]]) -> int:
+    """Update streams of which no index changes, or several do."""
+    updated = connection.change_rows(
         "update_streams", [(at.n, w.expected, w.version, w.schema, w.at, w.digest, w.state) for w, at in moved]
     )
     # Any commit ends a snooze, also one that leaves the alarm where it was.
@@ -115,17 +123,18 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     return updated
 
 
-def _is_only_rescheduled(write: StreamWrite, at: RowPlace) -> bool:
-    """Return whether the index of what is due is the only one to change: what a sweep does to every row it takes."""
-    return (
-        write.due_at != at.due_at
-        and write.owner == at.owner
-        and write.alarm_at == at.alarm_at
-        and write.listed_at == at.listed_at
-        and write.status == at.status
-        and at.snooze_until is None
-        and write.version == write.expected + 1
-    )
+def _changed_index(write: StreamWrite, at: RowPlace) -> tuple[str, Any] | None:
+    """Return the statement and the value for a stream of which one index alone changes, as for a tick or in a sweep."""
+    if write.owner != at.owner or write.listed_at != at.listed_at:
+        return None
+    changed: list[tuple[str, Any]] = []
+    if write.alarm_at != at.alarm_at or at.snooze_until is not None:
+        changed.append(("ring_streams", write.alarm_at))
+    if write.due_at != at.due_at:
+        changed.append(("reschedule_streams", write.due_at))
+    if write.status != at.status:
+        changed.append(("settle_streams", write.status))
+    return changed[0] if len(changed) == 1 else None
 
 
 def _conflict(

@@ -23,6 +23,18 @@ UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, version = w.column2 + 1, dig
 FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS w
 WHERE stream.n = w.column1 AND stream.version = w.column2;
 
+-- ring_streams: The same for streams of which only the alarm changes, as by their wakes; any snooze ends.
+UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, version = w.column2 + 1, digest = w.column3, state = w.column4,
+    alarm_at = w.column5, snooze_until = NULL
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS w
+WHERE stream.n = w.column1 AND stream.version = w.column2;
+
+-- settle_streams: The same for streams of which only the status changes, as by the end of a run.
+UPDATE OR ROLLBACK stream SET schema = ?1, at = ?2, version = w.column2 + 1, digest = w.column3, state = w.column4,
+    status = w.column5
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?)) AS w
+WHERE stream.n = w.column1 AND stream.version = w.column2;
+
 -- move_alarms: New alarms of streams already updated; any snooze ends.
 UPDATE OR ROLLBACK stream SET alarm_at = w.column2, snooze_until = NULL
 FROM (VALUES /* rows */ (?, ?)) AS w
