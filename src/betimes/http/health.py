@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from functools import partial
 from importlib.resources import files
 
 import msgspec
@@ -138,69 +139,38 @@ async def docs(request: RequestContext) -> Response:
     return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
 
 
+_get = partial(Route, method="GET", scope=PUBLIC, tag=TAG)
+
 ROUTES = (
-    Route(
-        method="GET",
-        path="/healthz",
-        scope=PUBLIC,
-        answer=alive,
-        tag=TAG,
-        summary="Whether the process lives",
-        reply=Alive,
-    ),
-    Route(
-        method="GET",
-        path="/readyz",
-        scope=PUBLIC,
-        answer=ready,
-        tag=TAG,
-        summary="Whether it can take work",
+    _get("/healthz", alive, "Whether the process lives", reply=Alive),
+    _get(
+        "/readyz",
+        ready,
+        "Whether it can take work",
         description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
         "and room on its disk. Looked at once a second at most.",
         reply=Ready,
         codes=((503, "NOT_READY"),),
     ),
-    Route(
-        method="GET",
-        path="/metrics",
+    _get(
+        "/metrics",
+        metrics,
+        "Numbers for Prometheus",
         scope="metrics",
-        answer=metrics,
-        tag=TAG,
-        summary="Numbers for Prometheus",
         description="For a key of the tenant `*`. No label names a tenant or an id.",
         reply=str,
         media_type="text/plain",
         deployment=True,
     ),
-    Route(
-        method="GET",
-        path="/v1/request-times",
+    _get(
+        "/v1/request-times",
+        request_times,
+        "How long requests take",
         scope="admin",
-        answer=request_times,
-        tag=TAG,
-        summary="How long requests take",
         description="By route, since this process started, to the bounds that `/metrics` counts by. All tenants are in "
         "it, so it says how long and not how many.",
         reply=RequestTimes,
     ),
-    Route(
-        method="GET",
-        path="/openapi.json",
-        scope=PUBLIC,
-        answer=description,
-        tag=TAG,
-        summary="This description",
-        description="OpenAPI 3.1.",
-        reply=dict,
-    ),
-    Route(
-        method="GET",
-        path="/docs",
-        scope=PUBLIC,
-        answer=docs,
-        tag=TAG,
-        summary="The page that shows this description",
-        reply=str,
-        media_type="text/html",
-    ),
+    _get("/openapi.json", description, "This description", description="OpenAPI 3.1.", reply=dict),
+    _get("/docs", docs, "The page that shows this description", reply=str, media_type="text/html"),
 )

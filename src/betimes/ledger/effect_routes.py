@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec.structs import replace
 
@@ -10,13 +12,7 @@ from betimes.domain.operations.model import Note
 from betimes.domain.paging import Page
 from betimes.http.routes import RequestContext, Route
 from betimes.http.service_calls import ServiceCalls, paged
-from betimes.ledger.effect_actions import (
-    DeadLetterFilter,
-    EffectActions,
-    EffectGroups,
-    EffectsAction,
-    EffectsOutcome,
-)
+from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
 from betimes.ledger.effects import EffectDetail, EffectFilters, Effects, EffectView
 
 TAG = "Effects"
@@ -85,70 +81,54 @@ _MANY = (
 
 _effects = ServiceCalls(_readable)
 
+_get = partial(Route, method="GET", scope="any:read", tag=TAG)
+_write = partial(Route, scope="any:write", tag=TAG)
+_post = partial(_write, method="POST")
+
 ROUTES = (
-    Route(
-        method="GET",
-        path="/v1/effects",
-        scope="any:read",
-        answer=_effects.call(Effects.effects),
-        tag=TAG,
-        summary="Effects, by their ids",
+    _get(
+        "/v1/effects",
+        _effects.call(Effects.effects),
+        "Effects, by their ids",
         description="Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may "
         "not read are left out; those that ended are forgotten after a while.",
         query=paged(EffectFilters),
         reply=Page[EffectView],
     ),
-    Route(
-        method="GET",
-        path="/v1/effects/{effect_id}",
-        scope="any:read",
-        answer=_effects.call(Effects.effect),
-        tag=TAG,
-        summary="An effect with what it carries",
-        reply=EffectDetail,
+    _get(
+        "/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries", reply=EffectDetail
     ),
-    Route(
-        method="POST",
-        path="/v1/effects/{effect_id}/retry",
-        scope="any:write",
-        answer=retry,
-        tag=TAG,
+    _post(
+        "/v1/effects/{effect_id}/retry",
+        retry,
+        "Try a dead letter once more, with fresh attempts",
         keeps_answer="effects",
-        summary="Try a dead letter once more, with fresh attempts",
         description=_RETRY,
         query=Noted,
         reply=EffectView,
         codes=((409, "NOT_RETRYABLE"),),
     ),
-    Route(
+    _write(
+        "/v1/effects/{effect_id}",
+        discard,
+        "Remove a dead letter for good",
         method="DELETE",
-        path="/v1/effects/{effect_id}",
-        scope="any:write",
-        answer=discard,
-        tag=TAG,
-        summary="Remove a dead letter for good",
         query=Noted,
         codes=((409, "NOT_DISCARDABLE"),),
     ),
-    Route(
-        method="GET",
-        path="/v1/effects/groups",
-        scope="any:read",
-        answer=groups,
-        tag=TAG,
-        summary="Dead letters by executor and error",
+    _get(
+        "/v1/effects/groups",
+        groups,
+        "Dead letters by executor and error",
         description="What a retry or a discard with the same filter would reach, counted.",
         query=DeadLetterFilter,
         reply=EffectGroups,
     ),
-    Route(
-        method="POST",
-        path="/v1/effects/retry",
-        scope="any:write",
-        answer=retry_many,
-        tag=TAG,
+    _post(
+        "/v1/effects/retry",
+        retry_many,
+        "Try dead letters once more: those named, or those that fit",
         keeps_answer="effects",
-        summary="Try dead letters once more: those named, or those that fit",
         description=f"{_RETRY} {_MANY}",
         query=Noted,
         body=EffectsAction,
@@ -159,14 +139,11 @@ ROUTES = (
         codes=((409, "NOT_RETRYABLE"),),
         example={"filter": {"executor": "webhook", "error": "503"}, "note": "their server is back"},
     ),
-    Route(
-        method="POST",
-        path="/v1/effects/discard",
-        scope="any:write",
-        answer=discard_many,
-        tag=TAG,
+    _post(
+        "/v1/effects/discard",
+        discard_many,
+        "Remove dead letters for good: those named, or those that fit",
         keeps_answer="discards",
-        summary="Remove dead letters for good: those named, or those that fit",
         description=_MANY,
         query=Noted,
         body=EffectsAction,

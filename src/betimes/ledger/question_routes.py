@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated
 
 import msgspec
 
@@ -93,139 +94,116 @@ async def processes(request: RequestContext) -> ProcessList:
     return await ledger_of(request).processes(virtual=request.application.is_virtual)
 
 
-def _question(
-    path: str,
-    answer: Any,
-    reply: Any,
-    summary: str,
-    description: str,
-    *,
-    scope: str = "any:read",
-    query: Any = None,
-    codes: tuple[tuple[int, str], ...] = (),
-) -> Route:
-    parameters: dict[Literal["query"], Any] = {"query": query} if query else {}
-    return Route(
-        method="GET",
-        path=path,
-        scope=scope,
-        answer=answer,
-        tag=TAG,
-        summary=summary,
-        description=description,
-        reply=reply,
-        codes=codes,
-        **parameters,
-    )
-
-
 _ledger = ServiceCalls(ledger_of)
+_get = partial(Route, method="GET", scope="any:read", tag=TAG)
 
 ROUTES = (
-    _question(
+    _get(
         "/v1/meta",
         meta,
-        MetaView,
         "What this server is",
-        "Its version and time, the domains and kinds the key may read, channels, bounds and what is installed.",
+        description="Its version and time, the domains and kinds the key may read, channels, bounds and what is "
+        "installed.",
         scope=ANY_KEY,
+        reply=MetaView,
     ),
-    _question(
+    _get(
         "/v1/stats",
         _ledger.call(Ledger.stats),
-        StatisticsView,
         "How much was decided",
-        f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the tally, which is "
-        "kept for two days by the minute, for ninety by the hour, and by the day after that. An outcome with several "
-        "reasons counts under each of them.",
+        description=f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the "
+        "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
+        "outcome with several reasons counts under each of them.",
         query=StatisticsQuery,
+        reply=StatisticsView,
     ),
-    _question(
+    _get(
         "/v1/verdicts",
         _ledger.call(Ledger.verdicts),
-        Page[VerdictEvent],
         "Verdicts of the past",
-        "What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: it may be short "
-        "and still not be the last.",
+        description="What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: "
+        "it may be short and still not be the last.",
         query=paged(VerdictFilters),
+        reply=Page[VerdictEvent],
     ),
-    _question(
+    _get(
         "/v1/upcoming",
         _ledger.call(Ledger.upcoming),
-        UpcomingView,
         "What comes next, by time",
-        "How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, intents with "
-        "their next check and their end, others with their next alarm. Where there are very many, counts are those of "
-        "a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
+        description="How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, "
+        "intents with their next check and their end, others with their next alarm. Where there are very many, "
+        "counts are those of a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
         query=UpcomingParameters,
+        reply=UpcomingView,
     ),
-    _question(
+    _get(
         "/v1/upcoming/items",
         _ledger.call(Ledger.upcoming_items),
-        Page[UpcomingItem],
         "What waits",
-        "Everything that waits, soonest first: what, whose, why and until when; intents by their next check. Late "
-        "things come first. A stream is found by its next alarm or check, and shown once, with all that waits in it "
-        "between `from` and `to`.",
+        description="Everything that waits, soonest first: what, whose, why and until when; intents by their next "
+        "check. Late things come first. A stream is found by its next alarm or check, and shown once, with all that "
+        "waits in it between `from` and `to`.",
         query=UpcomingItemsQuery,
+        reply=Page[UpcomingItem],
     ),
-    _question(
+    _get(
         "/v1/timeline",
         _ledger.call(Ledger.timeline),
-        TimelineView,
         "The day of a person or an account",
-        "What was decided about them in all domains the key may read, what waits, bands (quiet hours, digests, "
-        "cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
+        description="What was decided about them in all domains the key may read, what waits, bands (quiet hours, "
+        "digests, cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
         query=TimelineQuery,
+        reply=TimelineView,
     ),
-    _question(
+    _get(
         "/v1/search",
         _ledger.call(Ledger.search),
-        SearchView,
         "Find something by its name",
-        "Ids of streams and keys by their beginning; segments, effects and correlations by their whole name. At most "
-        f"{HITS_MAX} hits, exact ones first.",
+        description="Ids of streams and keys by their beginning; segments, effects and correlations by their whole "
+        f"name. At most {HITS_MAX} hits, exact ones first.",
         query=SearchQuery,
+        reply=SearchView,
     ),
-    _question(
+    _get(
         "/v1/streams",
         _ledger.call(Ledger.streams),
-        Page[StreamSummary],
         "Streams of a kind",
-        "People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, or in the "
-        "order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
+        description="People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, "
+        "or in the order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
         query=StreamListQuery,
+        reply=Page[StreamSummary],
     ),
-    _question(
+    _get(
         "/v1/streams/{kind}/{id}",
         _ledger.call(Ledger.stream_detail),
-        StreamDetail,
         "One stream",
-        "With its state as deciders see it, without secrets.",
+        description="With its state as deciders see it, without secrets.",
+        reply=StreamDetail,
     ),
-    _question(
+    _get(
         "/v1/streams/{kind}/{id}/verification",
         _ledger.call(Ledger.verify_stream),
-        StreamVerification,
         "Verify one stream",
-        "Replays its history and compares it with what is stored, byte for byte, with the chain of digests: at most "
-        f"{VERIFIED_MAX:,} segments. `betimes verify` does the same for everything.",
+        description="Replays its history and compares it with what is stored, byte for byte, with the chain of "
+        f"digests: at most {VERIFIED_MAX:,} segments. `betimes verify` does the same for everything.",
         scope="admin",
         codes=((409, "HISTORY_TOO_LONG"),),
+        reply=StreamVerification,
     ),
-    _question(
+    _get(
         "/v1/backlog",
         _ledger.call(Ledger.backlog),
-        BacklogView,
         "What is owed",
-        "Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",
+        description="Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",
+        reply=BacklogView,
     ),
-    _question(
+    _get(
         "/v1/processes",
         processes,
-        ProcessList,
         "Who works here",
-        "Processes that told of themselves within a day: role, version, executors, when they were last seen.",
+        description="Processes that told of themselves within a day: role, version, executors, when they were last "
+        "seen.",
         scope="admin",
+        reply=ProcessList,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -165,15 +166,15 @@ async def explain(request: RequestContext) -> ExplanationView:
     return await ledger_of(request).explain(request.path["segment_id"])
 
 
+_get = partial(Route, method="GET", scope="any:read", tag=TAG)
+_post = partial(Route, method="POST", scope="tick", tag=TAG)
+
 ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/tick",
-        scope="tick",
-        answer=tick,
-        tag=TAG,
+    _post(
+        "/v1/tick",
+        tick,
+        "One bounded pass over what is due",
         keeps_answer="ticks",
-        summary="One bounded pass over what is due",
         description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
         "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
         body=TickRequest,
@@ -183,26 +184,21 @@ ROUTES = (
         example={"limit": 1000, "max_s": 10},
         time_limit_s=PASS_LIMIT_S,
     ),
-    Route(
-        method="GET",
-        path="/v1/clock",
+    _get(
+        "/v1/clock",
+        clock,
+        "What time it is",
         scope="tick",
-        answer=clock,
-        tag=TAG,
-        summary="What time it is",
         description="Under a virtual clock, for a key of the tenant `*`.",
         reply=ClockView,
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
     ),
-    Route(
-        method="POST",
-        path="/v1/clock",
-        scope="tick",
-        answer=advance,
-        tag=TAG,
+    _post(
+        "/v1/clock",
+        advance,
+        "Move a virtual clock",
         keeps_answer="clock",
-        summary="Move a virtual clock",
         description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
         "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
         body=ClockRequest,
@@ -212,26 +208,20 @@ ROUTES = (
         example={"advance_s": 3600},
         time_limit_s=PASS_LIMIT_S,
     ),
-    Route(
-        method="GET",
-        path="/v1/ledger",
-        scope="any:read",
-        answer=ledger,
-        tag=TAG,
-        summary="What happened",
+    _get(
+        "/v1/ledger",
+        ledger,
+        "What happened",
         description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
         "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "
         "`tenant`. Secrets are never shown.",
         query=SegmentListQuery,
         reply=SegmentPage,
     ),
-    Route(
-        method="GET",
-        path="/v1/explain/{segment_id}",
-        scope="any:read",
-        answer=explain,
-        tag=TAG,
-        summary="Why",
+    _get(
+        "/v1/explain/{segment_id}",
+        explain,
+        "Why",
         description="A segment with every rule that was looked at and the values it saw, what caused it, and what it "
         "led to.",
         reply=ExplanationView,

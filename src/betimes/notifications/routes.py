@@ -107,7 +107,8 @@ _CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
 
 _notifications = ServiceCalls(lambda request: request.services.notifications)
 _get = partial(Route, method="GET", scope="notifications:read", tag=TAG)
-_post = partial(Route, method="POST", scope="notifications:write", tag=TAG)
+_write = partial(Route, scope="notifications:write", tag=TAG)
+_post = partial(_write, method="POST")
 
 ROUTES = (
     _post(
@@ -184,13 +185,11 @@ ROUTES = (
         description="Never written, they are the defaults at version 0.",
         reply=PreferencesView,
     ),
-    Route(
+    _write(
+        f"{USER}/preferences",
+        put_preferences,
+        "Replace a person's preferences",
         method="PUT",
-        path=f"{USER}/preferences",
-        scope="notifications:write",
-        answer=put_preferences,
-        tag=TAG,
-        summary="Replace a person's preferences",
         description=_CONDITIONAL,
         body=PreferencesRequest,
         judges_body=True,
@@ -198,13 +197,11 @@ ROUTES = (
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    Route(
+    _write(
+        f"{USER}/preferences",
+        patch_preferences,
+        "Change a person's preferences",
         method="PATCH",
-        path=f"{USER}/preferences",
-        scope="notifications:write",
-        answer=patch_preferences,
-        tag=TAG,
-        summary="Change a person's preferences",
         description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}",
         body=dict[str, Any],
         described_body=merge_patch("PreferencesPatch", PreferencesRequest),
@@ -227,25 +224,16 @@ ROUTES = (
         reply=ReadResult,
         example={"all": True},
     ),
-    Route(
+    _write(
+        f"{USER}/ban",
+        _notifications.call(Notifications.ban),
+        "Ban a person",
         method="PUT",
-        path=f"{USER}/ban",
-        scope="notifications:write",
-        answer=_notifications.call(Notifications.ban),
-        tag=TAG,
-        summary="Ban a person",
         body=BanRequest,
         body_optional=True,
         reply=BanView,
     ),
-    Route(
-        method="DELETE",
-        path=f"{USER}/ban",
-        scope="notifications:write",
-        answer=_notifications.call(Notifications.unban),
-        tag=TAG,
-        summary="Lift a ban",
-    ),
+    _write(f"{USER}/ban", _notifications.call(Notifications.unban), "Lift a ban", method="DELETE"),
     _post(
         "/v1/incidents",
         open_incident,
@@ -264,12 +252,10 @@ ROUTES = (
         query=Listed,
         reply=Page[IncidentView],
     ),
-    Route(
+    _write(
+        "/v1/incidents/{incident_id}",
+        _notifications.call(Notifications.close_incident),
+        "Close an incident",
         method="DELETE",
-        path="/v1/incidents/{incident_id}",
-        scope="notifications:write",
-        answer=_notifications.call(Notifications.close_incident),
-        tag=TAG,
-        summary="Close an incident",
     ),
 )
