@@ -9,8 +9,20 @@ from pathlib import Path
 import pytest
 
 from betimes.core.segments import Segment
+from betimes.core.streams import StreamId
+from betimes.engine.engine import Engine
+from betimes.engine.jobs import Submission
+from betimes.engine.reports import log_report
 from betimes.engine.store import StreamQuery, StreamRow
+from betimes.engine.virtual_clock import VirtualClock
 from betimes.intents.action import Action
+from betimes.intents.claimer import Claimer
+from betimes.intents.decide import DECIDERS, SECTIONS
+from betimes.intents.due import DueIntents
+from betimes.intents.lists import statuses
+from betimes.intents.model import ClaimIntent, DefineIntent, Definition, ForgetIntent
+from betimes.stores.memory import MemoryStore
+from tests.engine.test_presuming import Counting
 from tests.intents.stories import body
 from tests.intents.working import worker, working
 from tests.intents.worlds import IntentWorld
@@ -41,6 +53,42 @@ async def test_one_look_at_what_is_due_serves_many_passes(
         monkeypatch.setattr("betimes.intents.due.AHEAD_S", HANGS_S)
         assert await worker(world, at_once=2).once() == {"success": 12}
         assert len(looks) == 2, "six passes, and a look that finds nothing"
+
+
+async def test_whoever_uses_up_what_was_found_finds_more_the_next_time(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.intents.due.AHEAD_S", HANGS_S)
+    async with working(backend, tmp_path) as world:
+        await make_due(world, *(f"i{n:02}" for n in range(12)))
+        due = DueIntents(world.inner.engine, "acme", statuses(None, True, ("any",)), is_fit, ahead=2)
+        found = [len(await due.find(2)) for _ in range(2)]
+        assert (found, due._ahead) == ([2, 2], 4)
+        found = [len(await due.find(2)) for _ in range(2)]
+        assert (found, due._ahead) == ([2, 2], 8), "four were found and used up"
+        monkeypatch.setattr("betimes.intents.due.AHEAD_S", 0.0)
+        await due.find(2)
+        assert due._ahead == 4, "some were left until they were too old"
+
+
+async def test_claiming_what_was_found_asks_nothing_of_what_another_process_wrote() -> None:
+    store = Counting(VirtualClock())
+    async with (
+        Engine(MemoryStore(store.clock, store.database), DECIDERS, name="defines", sections=SECTIONS) as other,
+        Engine(store, DECIDERS, name="claims", sections=SECTIONS) as engine,
+    ):
+        for number in range(3):
+            intent = StreamId("acme", "intent", f"i{number}")
+            await other.submit(Submission(stream=intent, command=DefineIntent(body("price", user_id="ann"))))
+        await engine.submit(Submission(stream=StreamId("acme", "owner", "bob"), command=ForgetIntent("none", 1)))
+        due = DueIntents(engine, "acme", statuses(None, True, ("any",), frozenset({"price"})), is_fit)
+        claimer, begun = Claimer(engine, due, ClaimIntent("w", among_many=True), log_report), store.begun
+        assert [claim.intent.definition.user_id for claim in await claimer.claim(10)] == ["ann"] * 3
+        assert (store.begun - begun, store.presumed) == (0, 1)
+
+
+async def is_fit(stream: StreamId, definition: Definition) -> bool:
+    return True
 
 
 async def test_what_changed_since_it_was_found_is_not_claimed(backend: Backend, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream
-from betimes.engine.turn import ENTRY_CHARS, DecisionSink, LoadedStream, Turn, take_turn, turn_instant
+from betimes.engine.turn import DecisionSink, LoadedStream, Turn, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
 
 HELD: Final = None
@@ -246,9 +246,7 @@ class Batch:
         kind = self._kinds.by_name[stream.kind]
         row = self._tx.rows.get(stream)
         if row is not None:
-            state = kind.state(stream, row.schema, row.state)
-            chars = ENTRY_CHARS + len(row.state or "")
-            entry: Cached | None = Cached(row.version, state, row.at, row.alarm_at, row.digest, chars)
+            entry: Cached | None = Cached.of_row(kind, stream, row)
         else:
             entry = self._cache.get(stream) if stream in self._tx.unchanged else None
         if entry is None:

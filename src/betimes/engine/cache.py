@@ -9,7 +9,11 @@ import msgspec
 
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
-from betimes.engine.store import NOT_CACHED
+from betimes.engine.codecs import Kind
+from betimes.engine.store import NOT_CACHED, Row, StreamRow
+
+ENTRY_CHARS = 256
+"""What a cached state costs besides its text."""
 
 
 class Cached(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +25,12 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
     alarm_at: Instant | None
     digest: str
     chars: int
+
+    @classmethod
+    def of_row(cls, kind: Kind, stream: StreamId, row: Row | StreamRow) -> Cached:
+        """Decode a row; raise what cannot be read."""
+        state = kind.state(stream, row.schema, row.state)
+        return cls(row.version, state, row.at, row.alarm_at, row.digest, ENTRY_CHARS + len(row.state or ""))
 
 
 class StateCache(OrderedDict[StreamId, Cached]):

@@ -76,6 +76,8 @@ class Engine:
         self._report = report
         self._policies = PoliciesInForce(self.book)
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
+        self.read_in = transactions.read_in
+        """Decodes a listed row and keeps it cached, for whoever is about to submit a command to its stream."""
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         if observe:
             self._queue.observe = guard_observer(observe)

@@ -25,13 +25,24 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
-from betimes.engine.cache import StateCache
+from betimes.engine.cache import Cached, StateCache
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
-from betimes.engine.store import NOT_CACHED, DueIndex, Lease, LockRequest, Presumes, Reached, Row, Store, Tx
+from betimes.engine.store import (
+    NOT_CACHED,
+    DueIndex,
+    Lease,
+    LockRequest,
+    Presumes,
+    Reached,
+    Row,
+    Store,
+    StreamRow,
+    Tx,
+)
 from betimes.engine.tenant_turns import PassTurns
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
@@ -141,6 +152,14 @@ class Transactions:
 
     def forget(self, stream: StreamId) -> None:
         self._cache.drop(stream)
+
+    def read_in(self, row: StreamRow) -> Cached:
+        """Return a listed stream decoded, as new as it is known here, and keep it; raise what cannot be read."""
+        entry = self._cache.get(row.stream)
+        if entry is None or entry.version < row.version:
+            entry = Cached.of_row(self._kinds.of(row.stream), row.stream, row)
+            self._cache.put(row.stream, entry)
+        return entry
 
     # -- what a batch asks for
 
