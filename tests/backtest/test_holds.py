@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +11,19 @@ from typing import Any
 import pytest
 
 from betimes.app.betimes import Betimes
+from betimes.app.settings import Settings
 from betimes.backtest.plan import Candidate, Plan
 from betimes.backtest.report import BacktestReport
-from betimes.core.instants import parse
+from betimes.core.instants import MINUTE, Instant, parse, render
+from betimes.core.streams import StreamId
+from betimes.engine.jobs import Job, Submission
+from betimes.engine.queries import StreamQuery
+from betimes.engine.rehearsal import Rehearsal, RehearsedStep
+from betimes.engine.settings import EngineSettings
+from betimes.engine.tenants.model import tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.alternatives import find_alternatives
+from betimes.schedules.model import TriggerSchedule
 from tests.backtest.recordings import TRAFFIC, holds, recorded
 from tests.domains.recorded_town import verdicts_of
 from tests.http.stores import STORES, StoreName, application_on
@@ -38,8 +47,9 @@ stores = pytest.mark.parametrize("store", STORES)
 class Diary:
     """An application in which a hold comes and goes."""
 
-    def __init__(self, bt: Betimes) -> None:
+    def __init__(self, bt: Betimes, clock: VirtualClock) -> None:
         self.bt = bt
+        self.clock = clock
 
     async def brief_every_morning(self) -> None:
         await self.bt.notifications.set_preferences(
@@ -97,8 +107,9 @@ class Diary:
 
 @asynccontextmanager
 async def open_diary(store: StoreName, folder: Path) -> AsyncIterator[Diary]:
-    async with application_on(store, folder, VirtualClock(START)) as bt:
-        yield Diary(bt)
+    clock = VirtualClock(START)
+    async with application_on(store, folder, clock) as bt:
+        yield Diary(bt, clock)
 
 
 @stores
@@ -185,6 +196,94 @@ async def test_under_another_policy_nothing_held_fires_before_the_end(tmp_path: 
         (other,) = report.candidates
         assert [hour for hour, told in enumerate(other.hours_before) if told] == [15]
         assert [hour for hour, told in enumerate(other.hours_after) if told] == [13]
+
+
+class TickingClock(VirtualClock):
+    """Goes on by a millisecond with every look at it, if told to."""
+
+    ticks = False
+
+    def __call__(self) -> Instant:
+        return self.advance(0.001) if self.ticks else super().__call__()
+
+
+async def test_a_send_that_a_hold_overtakes_waits_for_its_end(tmp_path: Path) -> None:
+    clock, settings = TickingClock(START), Settings(engine=EngineSettings(batch_max=1))
+    async with Betimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False, settings=settings) as bt:
+        diary = Diary(bt, clock)
+        await diary.brief_every_morning()
+        await diary.advance("2026-03-22T07:10:00Z")
+        clock.ticks = True
+        until = "2026-03-23T12:00:00Z"
+        await asyncio.gather(bt.schedules.trigger("briefing"), diary.hold("automation", until=until))
+        clock.ticks = False
+        await diary.advance("2026-03-25T12:00:00Z")
+        assert (await diary.heard())[:3] == ["03-21T07:30", "03-23T12:00", "03-23T12:00"], "by hand, and the missed one"
+        await diary.assert_reproduced("2026-03-22T08:00:00Z")
+
+
+@stores
+async def test_what_waited_goes_on_before_the_end_of_the_hold_is_rung(store: StoreName, tmp_path: Path) -> None:
+    async with open_diary(store, tmp_path) as diary:
+        await diary.brief_every_morning()
+        await diary.advance("2026-03-22T07:00:00Z")
+        await diary.hold("automation", until="2026-03-22T07:20:00Z")
+        await diary.bt.schedules.trigger("briefing")
+        diary.clock.advance_to("2026-03-22T07:20:05Z")
+        done = await diary.bt.tick(kinds=("inbox",))
+        assert (done.fired, done.sends) == ({}, 1), "the end of the hold is not rung"
+        await diary.advance("2026-03-25T12:00:00Z")
+        await diary.assert_reproduced("2026-03-22T07:00:00Z", "2026-03-22T08:00:00Z")
+
+
+async def test_under_another_policy_the_earliest_of_what_waited_comes_at_the_end_of_a_hold(tmp_path: Path) -> None:
+    """Nobody is there until 20:00. Postponed by three hours instead of one, it comes before the evening's digest."""
+    async with open_diary("sqlite", tmp_path) as diary:
+        rules = {"score_defer_s": 3_600, "jitter_s": 0, "max_deferrals": 1, "after_deferrals": "deliver"}
+        await diary.bt.apply_policy({"notifications": rules})
+        note = {name: value for name, value in BRIEFING.items() if name != "kind"}
+        gathered = {**note, "event_id": "gathered", "event_type": "DIGEST", "priority_hint": "MEDIUM"}
+        low = {**note, "event_id": "low", "event_type": "UPDATE", "priority_hint": "LOW", "message": "Less"}
+        assert (await diary.bt.notifications.send(gathered)).outcome == "LATER"
+        assert (await diary.bt.notifications.send(low)).outcome == "LATER"
+        await diary.hold("notifications", until="2026-03-20T13:00:00Z")
+        diary.clock.advance_to("2026-03-20T20:00:00Z")
+        await diary.advance("2026-03-20T21:00:00Z")
+        report = await diary.backtest(notifications={"score_defer_s": 3 * 3_600})
+        assert report.control.reproduced
+        (other,) = report.candidates
+        assert [hour for hour, told in enumerate(other.hours_before) if told] == [20]
+        assert [hour for hour, told in enumerate(other.hours_after) if told] == [13, 18]
+
+
+async def test_what_was_held_and_is_recorded_nowhere_waits_for_a_minute(tmp_path: Path) -> None:
+    async with open_diary("sqlite", tmp_path) as diary:
+        await diary.brief_every_morning()
+        await diary.hold("automation", until="2026-03-20T12:00:00Z")
+        engine, steps = diary.bt.engine, list[RehearsedStep]()
+        world = Rehearsal(
+            engine.kinds,
+            engine.book,
+            engine.settings,
+            told=steps.append,
+            call=lambda id, call, at: (),
+            is_recorded=lambda id, waited: waited < MINUTE,
+        )
+        world.begin_at(diary.clock())
+        tenant, schedule = tenant_stream("default"), StreamId("default", "schedule", "briefing")
+        for row in await engine.store.streams(StreamQuery()):
+            state = engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+            world.put(row.stream, row.version, state, row.at)
+        world.decide(Job(Submission(stream=schedule, command=TriggerSchedule())))
+        world.settle_down()
+        for _ in range(9):
+            world.put(tenant, world.version(tenant), world.state(tenant), diary.clock())
+        assert len(world.held._looks) == 1, "nothing changed for what waits"
+        world.advance_to(parse("2026-03-20T12:00:59Z"))
+        assert [step.stream.kind for step in steps] == ["schedule", "tenant"]
+        world.advance_to(parse("2026-03-20T12:02:00Z"))
+        delivered = [step for step in steps if step.stream.kind == "inbox"]
+        assert [render(step.recorded.at) for step in delivered] == ["2026-03-20T12:01:00Z"]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -150,12 +150,11 @@ class Lockstep:
         result.segments += segment.stream.kind != "tenant"
         role = role_of(segment)
         cause = cause_of(segment) if role == "caused" else None
-        is_held = cause is not None and self.control.rehearsal.held.waits_for(cause)
         began_before = cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
-        if segment.at == self._at and role == "caused" and not is_held and not began_before:
+        if segment.at == self._at and role == "caused" and not self._is_held(cause) and not began_before:
             self._settle_until(segment)
         self._come_to(segment.at, settles=not begins_hold(segment))
-        if cause and is_held:
+        if cause and self._is_held(cause):  # perhaps only now: it may have been sent at the last instant
             self._deliver(cause)
         elif role == "outside" or began_before:  # no world will produce what was caused before the window
             self._outside(segment)
@@ -204,12 +203,16 @@ class Lockstep:
 
     # -- what was held
 
+    def _is_held(self, cause: EffectId | None) -> bool:
+        """Return whether the control has a send waiting that was held."""
+        return cause is not None and self.control.rehearsal.held.waits_for(cause)
+
     def is_sent_by_record(self, id: EffectId, waited: int) -> bool:
         """Return whether the recorded world has the same send waiting, so that its record says when it went.
 
         One that wrote nothing has no record, so nobody waits for long.
         """
-        return waited < GRACE and self.control.rehearsal.held.waits_for(id)
+        return waited < GRACE and self._is_held(id)
 
     def _deliver(self, held: EffectId) -> None:
         self.control.rehearsal.deliver(held, with_earlier=False)  # what wrote nothing is not recorded

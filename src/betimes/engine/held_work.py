@@ -34,10 +34,11 @@ class SentCommand(NamedTuple):
 class WaitingWork:
     """What waits of one stream."""
 
-    __slots__ = ("alarm_at", "ends", "free_at", "sends")
+    __slots__ = ("ends", "free_at", "rings", "sends")
 
     def __init__(self) -> None:
-        self.alarm_at: Instant | None = None
+        self.rings = False
+        """Whether its alarm was due in the hold; by the end of that it may be another."""
         self.sends: dict[EffectId, SentCommand] = {}
         self.ends: list[Job] = []
         self.free_at: Instant | None = None
@@ -62,10 +63,11 @@ class HeldWork:
     def note_tenant(self, tenant: str, state: TenantState | None, now: Instant) -> None:
         """Take in a tenant as it is from now on."""
         self._batch.note_hold(tenant, state)
+        before = self._held.pop(tenant, None)
         if state and state.hold:
             self._held[tenant] = state
-        elif self._held.pop(tenant, None) is None:
-            return
+        if (before and before.hold) == (state and state.hold):
+            return  # whatever else changed of it; nothing that waits need be looked at for that
         self._next_end_at = earliest(*(self._end_of(one) for one in self._held))
         for stream in self._waiting:
             if stream.tenant == tenant:
@@ -90,11 +92,11 @@ class HeldWork:
 
     # -- what waits
 
-    def keep_alarm(self, stream: StreamId, at: Instant) -> bool:
+    def keep_alarm(self, stream: StreamId) -> bool:
         """Keep an alarm until the hold of its stream ends, if it has one; was it kept?"""
         if not self.until_at(stream):
             return False
-        self._work_of(stream).alarm_at = at
+        self._work_of(stream).rings = True
         return True
 
     def keep_send(self, sent: SentCommand) -> bool:
@@ -131,7 +133,7 @@ class HeldWork:
             return []
         earlier = tuple(takewhile(id.__ne__, work.sends)) if with_earlier else ()
         taken = [work.sends.pop(one) for one in (*earlier, id)]
-        if not (work.sends or work.ends or work.alarm_at is not None):
+        if not (work.sends or work.ends or work.rings):
             del self._waiting[id.source]
         return taken
 
@@ -157,7 +159,7 @@ class HeldWork:
     def _free(self, stream: StreamId, work: WaitingWork, now: Instant) -> WaitingWork:
         """Return what need not wait any more; sends that are recorded wait for that."""
         free = WaitingWork()
-        free.alarm_at, free.ends, work.alarm_at, work.ends = work.alarm_at, work.ends, None, []
+        free.rings, free.ends, work.rings, work.ends = work.rings, work.ends, False, []
         waited = now - (now if work.free_at is None else work.free_at)
         if work.sends and self._is_recorded(next(iter(work.sends)), waited):
             if work.free_at is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -96,7 +97,7 @@ class Rehearsal:
         self._memo: DecisionMemo | None = None
         self._told = told
         self._is_late, self._is_outside = is_late, is_outside
-        self._late: dict[StreamId, Instant] = {}
+        self._late: set[StreamId] = set()
         self._call = call
         self._alarms: list[tuple[Instant, StreamId]] = []
         self.due = DueList(swept, self._find)
@@ -157,8 +158,8 @@ class Rehearsal:
             alarm_at = self.alarm_at(stream)
             if alarm_at is not None and alarm_at <= at:
                 if self._is_late(stream, alarm_at):
-                    self._late[stream] = at
-                elif not self.held.keep_alarm(stream, at):
+                    self._late.add(stream)
+                elif not self.held.keep_alarm(stream):
                     return at
             heappop(self._alarms)
         return None
@@ -173,15 +174,19 @@ class Rehearsal:
 
     def release(self, stream: StreamId) -> None:
         """Nobody will ring a late alarm any more: it rings by itself."""
-        at = self._late.pop(stream, None)
-        if at is not None:
+        if stream in self._late:
+            self._late.remove(stream)
+            self._expect_alarm(stream)
+
+    def _expect_alarm(self, stream: StreamId) -> None:
+        """Let the alarm of a stream, as it is now, ring by itself again."""
+        if (at := self.alarm_at(stream)) is not None:
             heappush(self._alarms, (at, stream))
 
     def ring(self, stream: StreamId) -> None:
         """Ring the alarm of a stream now, if it is due."""
-        at = self.alarm_at(stream)
-        self._late.pop(stream, None)
-        if at is not None:
+        self._late.discard(stream)
+        if (at := self.alarm_at(stream)) is not None:
             self._wake_up(stream, at)
 
     def advance_to(self, at: Instant) -> None:
@@ -200,8 +205,8 @@ class Rehearsal:
         for stream, work in self.held.take_free(self.now):
             self._outbox.extend(work.sends.values())
             self._ends.extend(work.ends)
-            if work.alarm_at is not None:
-                heappush(self._alarms, (work.alarm_at, stream))
+            if work.rings:
+                self._expect_alarm(stream)
 
     def _ring_together(self) -> None:
         woken: dict[StreamId, Instant] = {}
@@ -246,7 +251,7 @@ class Rehearsal:
 
     def settle_once(self) -> bool:
         """Apply what was sent so far in one batch, as the engine does, else what calls led to; was there any?"""
-        sent = [one for one in sorted(self._outbox, key=_by_id) if not self.held.keep_send(one)]
+        sent = [one for one in sorted(self._outbox, key=attrgetter("id")) if not self.held.keep_send(one)]
         self._outbox.clear()
         jobs = [self._job_of_send(*one) for one in sent] or [*self._ends]
         if not sent:
@@ -388,10 +393,6 @@ class Rehearsal:
             self.due.put(stream, decider.index(state).due_at)
         elif stream.kind == DEPLOYMENT.kind:
             self.held.note_tenant(stream.tenant, state, self.now)
-
-
-def _by_id(sent: SentCommand) -> EffectId:
-    return sent.id
 
 
 def _state_after(live: LoadedStream, events: tuple[Event, ...]) -> tuple[StreamId, Any, Instant | None]:
