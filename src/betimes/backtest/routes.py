@@ -9,20 +9,17 @@ from functools import partial
 import msgspec
 from starlette.responses import Response
 
-from betimes.backtest.flip_views import FlipFilters, FlipPage
+from betimes.backtest.flip_views import FlipFilters
 from betimes.backtest.jobs import (
-    BacktestDetail,
-    BacktestEstimate,
     BacktestRequest,
     Backtests,
     BacktestView,
 )
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.core.errors import NotFound
-from betimes.domain.paging import Page
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
-from betimes.http.routes import Answer, Listed, RequestContext, Route
-from betimes.http.service_calls import ServiceCalls, paged
+from betimes.http.routes import Answer, RequestContext, Route
+from betimes.http.service_calls import ServiceCalls, paged, route
 
 TAG = "Backtests"
 POLL_S = 0.5
@@ -82,8 +79,8 @@ async def _progress(request: RequestContext, service: Backtests, backtest_id: st
 
 
 _calls = ServiceCalls(_backtests)
-_get = partial(Route, method="GET", scope="admin", tag=TAG)
-_post = partial(Route, method="POST", scope="admin", tag=TAG)
+_get = partial(route, method="GET", scope="admin", tag=TAG)
+_post = partial(route, method="POST", scope="admin", tag=TAG)
 
 ROUTES = (
     _post(
@@ -105,20 +102,13 @@ ROUTES = (
             "domain": "notifications",
         },
     ),
-    _get(
-        "/v1/backtests",
-        _calls.call(Backtests.backtests),
-        "Backtests, newest first",
-        query=Listed,
-        reply=Page[BacktestView],
-    ),
+    _get("/v1/backtests", _calls.call(Backtests.backtests), "Backtests, newest first"),
     _get(
         "/v1/backtests/{backtest_id}",
         _calls.call(Backtests.get),
         "How far a backtest is, and what came of it",
         description="`result` is there when it is `done`; of one that `failed`, `error` says why. One whose process "
         "died has failed as `ABANDONED` a minute later: ask again.",
-        reply=BacktestDetail,
     ),
     _get(
         "/v1/backtests/{backtest_id}/report",
@@ -135,7 +125,6 @@ ROUTES = (
         "How much a backtest would take",
         description="From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.",
         body=BacktestRequest,
-        reply=BacktestEstimate,
         dry_run=True,
     ),
     _get(
@@ -145,7 +134,6 @@ ROUTES = (
         description="Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there "
         "are in all (`total`).",
         query=paged(FlipFilters),
-        reply=FlipPage,
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
     _get(

@@ -3,6 +3,8 @@
 The names in the path, the filters of a list and the body become the method's first arguments, in that order, and the
 parameters of the query its keywords. What a handler must do besides (another status, a location, a condition) is
 written as a function.
+
+A method says itself what it takes and returns, so `route` reads the types of the query and of the answer from it.
 """
 
 from __future__ import annotations
@@ -15,9 +17,22 @@ import msgspec
 
 from betimes.domain.derivation import derive
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Handler, Listed, RequestContext, Traced, answer_of
+from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of
 
 S = TypeVar("S", bound=Service)
+
+
+class ServiceCall:
+    """A handler made of a method, and what the method itself says of the query and of the answer."""
+
+    def __init__(self, method: Callable[..., Awaitable[Any]], answer: Handler) -> None:
+        self._answer = answer
+        returned = get_type_hints(method, include_extras=True)["return"]
+        self.reply = None if returned is type(None) else returned
+        self.query = query_of(method)
+
+    def __call__(self, request: RequestContext) -> Awaitable[Any]:
+        return self._answer(request)
 
 
 class ServiceCalls(Generic[S]):
@@ -26,22 +41,29 @@ class ServiceCalls(Generic[S]):
     def __init__(self, service: Callable[[RequestContext], S]) -> None:
         self._service = service
 
-    def call(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> Handler:
+    def call(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> ServiceCall:
         """Return a handler that answers with what the method returns."""
 
         async def answer(request: RequestContext) -> Any:
             return await method(self._service(request), *_arguments(request), **_keywords(request))
 
-        return answer
+        return ServiceCall(method, answer)
 
-    def call_with_key(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> Handler:
+    def call_with_key(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> ServiceCall:
         """Return the same for a method that takes the idempotency key as `key`; the answer says if it is a replay."""
 
         async def answer(request: RequestContext) -> Answer:
             service, key = self._service(request), request.idempotency_key
             return answer_of(service, await method(service, *_arguments(request), **_keywords(request), key=key))
 
-        return answer
+        return ServiceCall(method, answer)
+
+
+def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any) -> Route:
+    """Return a route; where a method answers, the types of query and answer are the method's, unless they are given."""
+    if isinstance(answer, ServiceCall):
+        fields = {"query": answer.query, "reply": answer.reply, **fields}
+    return Route(path, answer, summary, **fields)
 
 
 def _arguments(request: RequestContext) -> tuple[Any, ...]:
@@ -58,8 +80,14 @@ def _keywords(request: RequestContext) -> dict[str, Any]:
     return msgspec.structs.asdict(request.query)
 
 
+def query_of(method: Callable[..., Awaitable[Any]]) -> type[msgspec.Struct]:
+    """Return the parameters that a method takes from the query: filters and the place of a list, or `trace`."""
+    keywords = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    return filters_of(method) if "cursor" in keywords else Traced if "trace" in keywords else Empty
+
+
 def filters_of(method: Callable[..., Awaitable[Any]]) -> type[Listed]:
-    """Return the query of a route that lists: the keywords of the service's method, all of which may be left out."""
+    """Return the query of a list: the keywords of the method that lists, all of which may be left out."""
     hints = get_type_hints(method, include_extras=True)
     keywords = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
     fields = [(name, hints[name], None) for name in keywords if name not in Listed.__struct_fields__]

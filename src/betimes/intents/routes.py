@@ -7,17 +7,12 @@ from typing import Any
 
 from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
-from betimes.http.routes import ClaimLimit, Listed, Route
-from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.http.routes import ClaimLimit
+from betimes.http.service_calls import ServiceCalls, filters_of, route
 from betimes.intents.model import Draft
 from betimes.intents.service import Intents
 from betimes.intents.views import (
-    CheckView,
-    ClaimsView,
-    ClaimView,
-    ExecutionView,
     FireRequest,
-    FireView,
     IntentClaimRequest,
     IntentClaimsRequest,
     IntentRenewRequest,
@@ -56,8 +51,8 @@ INTENTS = DefinitionRoutes(
 )
 
 _intents = ServiceCalls(lambda request: request.services.intents)
-_get = partial(Route, method="GET", scope="intents:read", tag=TAG)
-_post = partial(Route, method="POST", scope="intents:write", tag=TAG)
+_get = partial(route, method="GET", scope="intents:read", tag=TAG)
+_post = partial(route, method="POST", scope="intents:write", tag=TAG)
 
 ROUTES = (
     *INTENTS.routes(),
@@ -69,7 +64,6 @@ ROUTES = (
         description="A dry run: nothing is changed or recorded.",
         body=dict[str, Any],
         described_body=Draft,
-        reply=CheckView,
         example=_EXAMPLE,
     ),
     _get(
@@ -77,8 +71,6 @@ ROUTES = (
         _intents.call(Intents.pending),
         "Intents that are due and unclaimed, by their next check",
         description="Cooling ones too, flagged `in_cooldown`.",
-        query=filters_of(Intents.pending),
-        reply=Page[IntentView],
     ),
     _post(
         "/v1/intents/claim",
@@ -89,7 +81,6 @@ ROUTES = (
         query=ClaimLimit,
         body=IntentClaimsRequest,
         body_optional=True,
-        reply=ClaimsView,
     ),
     _post(
         f"{ONE}/claim",
@@ -98,7 +89,6 @@ ROUTES = (
         description="ALREADY_CLAIMED comes with `Retry-After`.",
         body=IntentClaimRequest,
         body_optional=True,
-        reply=ClaimView,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
     _post(
@@ -106,7 +96,6 @@ ROUTES = (
         _intents.call_with_key(Intents.renew),
         "Keep a claim",
         body=IntentRenewRequest,
-        reply=ClaimView,
         codes=((409, "CLAIM_LOST"),),
     ),
     _post(
@@ -122,15 +111,8 @@ ROUTES = (
         "Report what became of a check",
         description="Settles the claim and plans the next check.",
         body=FireRequest,
-        reply=FireView,
         codes=((409, "CLAIM_LOST"), (409, "DISABLED")),
         example={"status": "success", "claim_token": 4, "trigger_data": {"price": 128.4}},
     ),
-    _get(
-        f"{ONE}/history",
-        _intents.call(Intents.history),
-        "Executions, newest first",
-        query=Listed,
-        reply=Page[ExecutionView],
-    ),
+    _get(f"{ONE}/history", _intents.call(Intents.history), "Executions, newest first"),
 )

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
-from betimes.domain.paging import Page
-from betimes.http.routes import RequestContext, Route
-from betimes.http.service_calls import ServiceCalls, paged
+from betimes.http.routes import RequestContext
+from betimes.http.service_calls import ServiceCalls, paged, route
 from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
-from betimes.ledger.effects import EffectDetail, EffectFilters, Effects, EffectView
+from betimes.ledger.effects import EffectFilters, Effects, EffectView
 
 TAG = "Effects"
 
@@ -81,8 +80,8 @@ _MANY = (
 
 _effects = ServiceCalls(_readable)
 
-_get = partial(Route, method="GET", scope="any:read", tag=TAG)
-_write = partial(Route, scope="any:write", tag=TAG)
+_get = partial(route, method="GET", scope="any:read", tag=TAG)
+_write = partial(route, scope="any:write", tag=TAG)
 _post = partial(_write, method="POST")
 
 ROUTES = (
@@ -93,11 +92,8 @@ ROUTES = (
         description="Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may "
         "not read are left out; those that ended are forgotten after a while.",
         query=paged(EffectFilters),
-        reply=Page[EffectView],
     ),
-    _get(
-        "/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries", reply=EffectDetail
-    ),
+    _get("/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries"),
     _post(
         "/v1/effects/{effect_id}/retry",
         retry,

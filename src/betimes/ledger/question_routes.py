@@ -9,20 +9,16 @@ import msgspec
 
 from betimes.catalogue import Area
 from betimes.core.datetimes import Moment
-from betimes.domain.paging import Page
-from betimes.http.routes import ANY_KEY, Listed, RequestContext, Route
-from betimes.http.service_calls import ServiceCalls, paged
-from betimes.ledger.fleet import BacklogView, ProcessList
+from betimes.http.routes import ANY_KEY, Listed, RequestContext
+from betimes.http.service_calls import ServiceCalls, paged, route
+from betimes.ledger.fleet import ProcessList
 from betimes.ledger.meta import MetaView
 from betimes.ledger.reader import Step
 from betimes.ledger.routes import ledger_of
-from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX, SearchView
+from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX
 from betimes.ledger.service import Ledger
-from betimes.ledger.statistics import CELLS_MAX, StatisticsView
-from betimes.ledger.stream_list import VERIFIED_MAX, StreamDetail, StreamSummary, StreamVerification
-from betimes.ledger.timeline import TimelineView
-from betimes.ledger.upcoming import UpcomingItem, UpcomingView
-from betimes.ledger.verdict_feed import VerdictEvent
+from betimes.ledger.statistics import CELLS_MAX
+from betimes.ledger.stream_list import VERIFIED_MAX
 from betimes.ledger.verdict_list import VerdictFilters
 
 TAG = "Questions"
@@ -95,7 +91,7 @@ async def processes(request: RequestContext) -> ProcessList:
 
 
 _ledger = ServiceCalls(ledger_of)
-_get = partial(Route, method="GET", scope="any:read", tag=TAG)
+_get = partial(route, method="GET", scope="any:read", tag=TAG)
 
 ROUTES = (
     _get(
@@ -115,7 +111,6 @@ ROUTES = (
         "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
         "outcome with several reasons counts under each of them.",
         query=StatisticsQuery,
-        reply=StatisticsView,
     ),
     _get(
         "/v1/verdicts",
@@ -124,7 +119,6 @@ ROUTES = (
         description="What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: "
         "it may be short and still not be the last.",
         query=paged(VerdictFilters),
-        reply=Page[VerdictEvent],
     ),
     _get(
         "/v1/upcoming",
@@ -134,7 +128,6 @@ ROUTES = (
         "intents with their next check and their end, others with their next alarm. Where there are very many, "
         "counts are those of a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
         query=UpcomingParameters,
-        reply=UpcomingView,
     ),
     _get(
         "/v1/upcoming/items",
@@ -144,7 +137,6 @@ ROUTES = (
         "check. Late things come first. A stream is found by its next alarm or check, and shown once, with all that "
         "waits in it between `from` and `to`.",
         query=UpcomingItemsQuery,
-        reply=Page[UpcomingItem],
     ),
     _get(
         "/v1/timeline",
@@ -153,7 +145,6 @@ ROUTES = (
         description="What was decided about them in all domains the key may read, what waits, bands (quiet hours, "
         "digests, cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
         query=TimelineQuery,
-        reply=TimelineView,
     ),
     _get(
         "/v1/search",
@@ -162,7 +153,6 @@ ROUTES = (
         description="Ids of streams and keys by their beginning; segments, effects and correlations by their whole "
         f"name. At most {HITS_MAX} hits, exact ones first.",
         query=SearchQuery,
-        reply=SearchView,
     ),
     _get(
         "/v1/streams",
@@ -171,14 +161,12 @@ ROUTES = (
         description="People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, "
         "or in the order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
         query=StreamListQuery,
-        reply=Page[StreamSummary],
     ),
     _get(
         "/v1/streams/{kind}/{id}",
         _ledger.call(Ledger.stream_detail),
         "One stream",
         description="With its state as deciders see it, without secrets.",
-        reply=StreamDetail,
     ),
     _get(
         "/v1/streams/{kind}/{id}/verification",
@@ -188,14 +176,12 @@ ROUTES = (
         f"digests: at most {VERIFIED_MAX:,} segments. `betimes verify` does the same for everything.",
         scope="admin",
         codes=((409, "HISTORY_TOO_LONG"),),
-        reply=StreamVerification,
     ),
     _get(
         "/v1/backlog",
         _ledger.call(Ledger.backlog),
         "What is owed",
         description="Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",
-        reply=BacklogView,
     ),
     _get(
         "/v1/processes",

@@ -8,31 +8,25 @@ from typing import Annotated, Any
 
 import msgspec
 
-from betimes.domain.paging import Page
 from betimes.http.batches import Batch, batch
 from betimes.http.definitions import merge_patch
-from betimes.http.routes import Answer, Listed, RequestContext, Route, Traced, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.http.routes import Answer, RequestContext, Traced, answer_of
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
 from betimes.notifications.service import Notifications
 from betimes.notifications.views import (
     STATUS_BATCH_MAX,
     BanRequest,
-    BanView,
     ClassifyRequest,
-    InboxPage,
     IncidentRequest,
     IncidentView,
     NotificationRequest,
-    NotificationState,
     NotificationStatus,
     NotificationVerdict,
-    NotificationView,
     PreferencesRequest,
     PreferencesView,
     PreferencesWritten,
     ReadRequest,
-    ReadResult,
 )
 
 TAG = "Notifications"
@@ -106,8 +100,8 @@ _EXAMPLE: dict[str, Any] = {
 _CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
 
 _notifications = ServiceCalls(lambda request: request.services.notifications)
-_get = partial(Route, method="GET", scope="notifications:read", tag=TAG)
-_write = partial(Route, scope="notifications:write", tag=TAG)
+_get = partial(route, method="GET", scope="notifications:read", tag=TAG)
+_write = partial(route, scope="notifications:write", tag=TAG)
 _post = partial(_write, method="POST")
 
 ROUTES = (
@@ -132,25 +126,17 @@ ROUTES = (
         "What a notification would be told",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
-        query=Traced,
         body=ClassifyRequest,
         judges_body=True,
-        reply=NotificationVerdict,
     ),
     _get(
-        "/v1/notifications/{event_id}",
-        _notifications.call(Notifications.notification),
-        "What became of a notification",
-        query=Traced,
-        reply=NotificationView,
+        "/v1/notifications/{event_id}", _notifications.call(Notifications.notification), "What became of a notification"
     ),
     _post(
         "/v1/notifications/{event_id}/cancel",
         _notifications.call_with_key(Notifications.cancel),
         "Cancel a waiting notification",
         description="It ends as NEVER CANCELLED, with the status `cancelled`.",
-        query=Traced,
-        reply=NotificationView,
         codes=((409, "NOT_WAITING"),),
     ),
     _post(
@@ -159,8 +145,6 @@ ROUTES = (
         "Send a waiting notification now",
         description="NOW RELEASED, passing over whatever only "
         "postpones it. What has expired, a ban and an opt-out hold.",
-        query=Traced,
-        reply=NotificationView,
         codes=((409, "NOT_WAITING"),),
     ),
     _post(
@@ -176,7 +160,6 @@ ROUTES = (
         f"{USER}/notification-state",
         _notifications.call(Notifications.notification_state),
         "A person's counters and what waits",
-        reply=NotificationState,
     ),
     _get(
         f"{USER}/preferences",
@@ -208,20 +191,13 @@ ROUTES = (
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    _get(
-        f"{USER}/inbox",
-        _notifications.call(Notifications.inbox),
-        "In-app messages, newest first",
-        query=filters_of(Notifications.inbox),
-        reply=InboxPage,
-    ),
+    _get(f"{USER}/inbox", _notifications.call(Notifications.inbox), "In-app messages, newest first"),
     _post(
         f"{USER}/inbox/read",
         _notifications.call_with_key(Notifications.mark_read),
         "Mark in-app messages as read",
         description="Either `item_ids`, or `all: true` with `before`.",
         body=ReadRequest,
-        reply=ReadResult,
         example={"all": True},
     ),
     _write(
@@ -231,7 +207,6 @@ ROUTES = (
         method="PUT",
         body=BanRequest,
         body_optional=True,
-        reply=BanView,
     ),
     _write(f"{USER}/ban", _notifications.call(Notifications.unban), "Lift a ban", method="DELETE"),
     _post(
@@ -245,13 +220,7 @@ ROUTES = (
         reply=IncidentView,
         status=201,
     ),
-    _get(
-        "/v1/incidents",
-        _notifications.call(Notifications.incidents),
-        "Open incidents, newest first",
-        query=Listed,
-        reply=Page[IncidentView],
-    ),
+    _get("/v1/incidents", _notifications.call(Notifications.incidents), "Open incidents, newest first"),
     _write(
         "/v1/incidents/{incident_id}",
         _notifications.call(Notifications.close_incident),

@@ -9,16 +9,14 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.core.checks import Examined
-from betimes.domain.paging import Page
 from betimes.domain.requests import check_request
 from betimes.http.routes import Answer, ClaimLimit, RequestContext, Route, Traced, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.runs.registry import repeated_types, uncallable_urls
 from betimes.runs.service import Runs
 from betimes.runs.triggers import examined_trigger
 from betimes.runs.views import (
     ActionsRequest,
-    ActionsView,
     ClaimManyRequest,
     ClaimRequest,
     CompleteRequest,
@@ -28,8 +26,6 @@ from betimes.runs.views import (
     RegistryWritten,
     RenewRequest,
     RunClaim,
-    RunStateView,
-    RunView,
     TriggerRequest,
     TriggerStatus,
     TriggerVerdict,
@@ -99,8 +95,8 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 _runs = ServiceCalls(lambda request: request.services.runs)
-_get = partial(Route, method="GET", scope="runs:read", tag=TAG)
-_post = partial(Route, method="POST", scope="runs:write", tag=TAG)
+_get = partial(route, method="GET", scope="runs:read", tag=TAG)
+_post = partial(route, method="POST", scope="runs:write", tag=TAG)
 
 ROUTES = (
     _post(
@@ -120,12 +116,7 @@ ROUTES = (
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get(
-        "/v1/triggers/{idempotency_key}",
-        _runs.call(Runs.trigger_status),
-        "What became of a trigger",
-        reply=TriggerStatus,
-    ),
+    _get("/v1/triggers/{idempotency_key}", _runs.call(Runs.trigger_status), "What became of a trigger"),
     _post(
         "/v1/triggers/{idempotency_key}/cancel",
         cancel_trigger,
@@ -139,28 +130,20 @@ ROUTES = (
         "What a trigger would be told",
         scope="runs:read",
         description="A dry run: nothing is changed or recorded.",
-        query=Traced,
         body=EvaluateRequest,
         judges_body=True,
-        reply=TriggerVerdict,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get(
-        "/v1/accounts/{account_id}/run-state",
-        _runs.call(Runs.run_state),
-        "An account's counters and what waits",
-        reply=RunStateView,
-    ),
+    _get("/v1/accounts/{account_id}/run-state", _runs.call(Runs.run_state), "An account's counters and what waits"),
     _post(
         "/v1/accounts/{account_id}/actions",
         _runs.call_with_key(Runs.report_actions),
         "Report actions, for saturation",
         body=ActionsRequest,
         body_optional=True,
-        reply=ActionsView,
     ),
-    _get("/v1/runs", _runs.call(Runs.runs), "Runs, newest first", query=filters_of(Runs.runs), reply=Page[RunView]),
-    _get("/v1/runs/{run_id}", _runs.call(Runs.run), "A run", reply=RunView),
+    _get("/v1/runs", _runs.call(Runs.runs), "Runs, newest first"),
+    _get("/v1/runs/{run_id}", _runs.call(Runs.run), "A run"),
     _post(
         "/v1/runs/claim",
         claim_many,
@@ -177,7 +160,6 @@ ROUTES = (
         "Claim a run",
         body=ClaimRequest,
         body_optional=True,
-        reply=RunClaim,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE"), (409, "HELD")),
     ),
     _post(
@@ -185,7 +167,6 @@ ROUTES = (
         _runs.call_with_key(Runs.renew),
         "Keep a claim",
         body=RenewRequest,
-        reply=RunClaim,
         codes=((409, "CLAIM_LOST"),),
     ),
     _post(
@@ -193,7 +174,6 @@ ROUTES = (
         _runs.call_with_key(Runs.complete),
         "Report how a run ended",
         body=CompleteRequest,
-        reply=RunView,
         codes=((409, "CLAIM_LOST"),),
     ),
     _get("/v1/registry", registry, "The trigger types", reply=RegistryView),

@@ -11,14 +11,13 @@ from betimes.core.canonical import encode
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of
-from betimes.schedules.recurrence_views import Preview, PreviewRequest
+from betimes.http.routes import Answer, RequestContext, answer_of
+from betimes.http.service_calls import ServiceCalls, filters_of, route
+from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import Schedules
 from betimes.schedules.views import (
     SCHEDULE_READ_ONLY,
     BackfillRequest,
-    BackfillView,
     BackfillWritten,
     ScheduleRequest,
     ScheduleView,
@@ -74,8 +73,8 @@ SCHEDULES = DefinitionRoutes(
 )
 
 _schedules = ServiceCalls(lambda request: request.services.schedules)
-_get = partial(Route, method="GET", scope=READ, tag=TAG)
-_post = partial(Route, method="POST", scope=WRITE, tag=TAG)
+_get = partial(route, method="GET", scope=READ, tag=TAG)
+_post = partial(route, method="POST", scope=WRITE, tag=TAG)
 
 ROUTES = (
     *SCHEDULES.routes(),
@@ -87,7 +86,6 @@ ROUTES = (
         description="A dry run: nothing is changed or recorded.",
         body=PreviewRequest,
         judges_body=True,
-        reply=Preview,
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
     _post(
@@ -101,19 +99,13 @@ ROUTES = (
         codes=((409, "RUN_KEY_CONFLICT"),),
     ),
     _get(
-        f"{SCHEDULE}/ticks",
-        _schedules.call(Schedules.ticks),
-        "Ticks that were fired, skipped or failed, newest first",
-        query=filters_of(Schedules.ticks),
-        reply=Page[Tick],
+        f"{SCHEDULE}/ticks", _schedules.call(Schedules.ticks), "Ticks that were fired, skipped or failed, newest first"
     ),
     _get(
         "/v1/ticks",
         _schedules.call(Schedules.all_ticks),
         "Ticks of all schedules, newest first",
         description="Those that were recorded between `since`, included, and `until`.",
-        query=filters_of(Schedules.all_ticks),
-        reply=Page[Tick],
     ),
     _post(
         f"{SCHEDULE}/backfills",
@@ -125,20 +117,13 @@ ROUTES = (
         status=201,
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
     ),
-    _get(
-        f"{SCHEDULE}/backfills",
-        _schedules.call(Schedules.backfills),
-        "A schedule's backfills, newest first",
-        query=Listed,
-        reply=Page[BackfillView],
-    ),
-    _get(BACKFILL, _schedules.call(Schedules.get_backfill), "A backfill", reply=BackfillView),
+    _get(f"{SCHEDULE}/backfills", _schedules.call(Schedules.backfills), "A schedule's backfills, newest first"),
+    _get(BACKFILL, _schedules.call(Schedules.get_backfill), "A backfill"),
     *(
         _post(
             f"{BACKFILL}/{verb}",
             _schedules.call_with_key(method),
             f"{verb.capitalize()} a backfill",
-            reply=BackfillWritten,
             codes=((409, "WRONG_STATE"),),
         )
         for verb, method in (

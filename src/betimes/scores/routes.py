@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from betimes.domain.paging import Page
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.http.routes import Answer, Listed, RequestContext, answer_of
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.scores.service import Adjustment, Interaction, NewScore, Scores, StatusChange
-from betimes.scores.sweep import SweepRequest, SweepResult
-from betimes.scores.views import AdjustAnswer, HistoryEntry, InteractionAnswer, Score, WrittenScore
+from betimes.scores.sweep import SweepRequest
+from betimes.scores.views import WrittenScore
 
 TAG = "Scores"
 ONE = "/v1/scores/{user_id}"
@@ -32,8 +31,8 @@ async def create(request: RequestContext) -> Answer:
 _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}
 
 _scores = ServiceCalls(lambda request: request.services.scores)
-_get = partial(Route, method="GET", scope="scores:read", tag=TAG)
-_post = partial(Route, method="POST", scope="scores:write", tag=TAG)
+_get = partial(route, method="GET", scope="scores:read", tag=TAG)
+_post = partial(route, method="POST", scope="scores:write", tag=TAG)
 
 ROUTES = (
     _post(
@@ -55,9 +54,8 @@ ROUTES = (
         "Scores, newest first",
         description="A page that finds little in a long list may be short and still not be the last.",
         query=ScoreFilters,
-        reply=Page[Score],
     ),
-    _get(ONE, _scores.call(Scores.get), "A score, and its forecast", reply=Score),
+    _get(ONE, _scores.call(Scores.get), "A score, and its forecast"),
     _post(
         f"{ONE}/interactions",
         _scores.call_with_key(Scores.interact),
@@ -65,7 +63,6 @@ ROUTES = (
         description="Makes the score if it is new. What was owed is settled first.",
         body=Interaction,
         judges_body=True,
-        reply=InteractionAnswer,
         example={"type": "text"},
     ),
     _post(
@@ -74,7 +71,6 @@ ROUTES = (
         "Change the status",
         body=StatusChange,
         judges_body=True,
-        reply=WrittenScore,
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
@@ -85,16 +81,9 @@ ROUTES = (
         description="By `delta`, or to `score`; it is held within 0 and 100.",
         body=Adjustment,
         judges_body=True,
-        reply=AdjustAnswer,
         example={"delta": 12.5, "reason": "goodwill"},
     ),
-    _get(
-        f"{ONE}/history",
-        _scores.call(Scores.history),
-        "What happened to a score, newest first",
-        query=filters_of(Scores.history),
-        reply=Page[HistoryEntry],
-    ),
+    _get(f"{ONE}/history", _scores.call(Scores.history), "What happened to a score, newest first"),
     _post(
         "/v1/scores/sweep",
         _scores.call(Scores.sweep),
@@ -104,7 +93,6 @@ ROUTES = (
         description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",
         body=SweepRequest,
         body_optional=True,
-        reply=SweepResult,
         deployment=True,
     ),
 )

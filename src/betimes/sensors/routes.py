@@ -17,15 +17,14 @@ from betimes.domain.service import Caller
 from betimes.http.batches import batch
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Answer, RequestContext, Route, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of
+from betimes.http.routes import Answer, RequestContext, answer_of
+from betimes.http.service_calls import ServiceCalls, filters_of, route
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.sensors.proof import Proof
 from betimes.sensors.service import UNPROVEN, Sensors
 from betimes.sensors.views import (
     SENSOR_READ_ONLY,
     EvaluationView,
-    SecretView,
     SensorRequest,
     SensorView,
     SensorWritten,
@@ -137,8 +136,8 @@ SENSORS = DefinitionRoutes(
 )
 
 _sensors = ServiceCalls(lambda request: request.services.sensors)
-_get = partial(Route, method="GET", scope=READ, tag=TAG)
-_post = partial(Route, method="POST", scope=WRITE, tag=TAG)
+_get = partial(route, method="GET", scope=READ, tag=TAG)
+_post = partial(route, method="POST", scope=WRITE, tag=TAG)
 
 ROUTES = (
     *SENSORS.routes(),
@@ -189,22 +188,13 @@ ROUTES = (
         _sensors.call_with_key(Sensors.rotate_secret),
         "Make a new secret",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
-        reply=SecretView,
         codes=((409, "NO_SECRET"),),
     ),
-    _get(
-        f"{SENSOR}/evaluations",
-        _sensors.call(Sensors.evaluations),
-        "Evaluations, newest first",
-        query=filters_of(Sensors.evaluations),
-        reply=Page[EvaluationView],
-    ),
+    _get(f"{SENSOR}/evaluations", _sensors.call(Sensors.evaluations), "Evaluations, newest first"),
     _get(
         "/v1/evaluations",
         _sensors.call(Sensors.all_evaluations),
         "Evaluations of all sensors, newest first",
         description="Those that were recorded between `since`, included, and `until`.",
-        query=filters_of(Sensors.all_evaluations),
-        reply=Page[EvaluationView],
     ),
 )
