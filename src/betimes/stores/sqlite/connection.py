@@ -225,7 +225,7 @@ class Connection:
     def json(self, name: str, bindings: Bindings, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
         """The JSON document a query returns, decoded."""
         given = frozenset(key for key, bound in bindings.items() if bound is not None)
-        return self._decode(self._text(query(name, given), bindings), decoder)
+        return self._read(query(name, given), bindings, decoder)
 
     def change(self, name: str, bindings: Bindings) -> int:
         """Run a statement that writes; how many rows it changed."""
@@ -237,7 +237,7 @@ class Connection:
         found: list[Any] = []
         for start, size in chunks(len(rows)):
             bound = (*chain.from_iterable(rows[start : start + size]), *last)
-            found += self._decode(self._text(query_for(name, size), bound))
+            found += self._read(query_for(name, size), bound)
         return found
 
     def change_rows(self, name: str, rows: Sequence[Sequence[Any]], *last: Any) -> int:
@@ -258,15 +258,13 @@ class Connection:
             changed += self._raw.changes()
         return changed
 
-    def _text(self, statement: str, bindings: Any) -> Any:
-        """Return the text a query returns, with bytes that are not UTF-8 spelt out: they damage their own row alone."""
+    def _read(self, statement: str, bindings: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
+        """Decode what a query returns, with bytes that are not UTF-8 spelt out: they damage their own row alone."""
         try:
-            return self._raw.execute(statement, bindings).get
+            text = self._raw.execute(statement, bindings).get
         except UnicodeDecodeError:
             raw = self._raw.execute(f"SELECT CAST(({statement}) AS BLOB)", bindings).get
-            return raw.decode(errors=_SPELT)
-
-    def _decode(self, text: Any, decoder: msgspec.json.Decoder[Any] = _ANYTHING) -> Any:
+            text = raw.decode(errors=_SPELT)
         try:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError) as error:
