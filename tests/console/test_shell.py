@@ -45,18 +45,23 @@ async def test_now_is_the_first_page(town: Served, visiting: Visiting) -> None:
         await page.wait_for_url("**/console/next")
 
 
-async def test_a_day_is_compared_with_as_many_hours_before_it(visiting: Visiting) -> None:
+@pytest.mark.parametrize(("many", "told"), [(20, "100 % more than the day before"), (1, "1 the day before")])
+async def test_a_day_is_compared_with_as_many_hours_before_it_if_enough_happened(
+    many: int, told: str, visiting: Visiting
+) -> None:
     clock = VirtualClock("2026-03-02T10:00:00Z")
     async with Betimes("memory://", clock=clock, report=lambda _: None) as bt, served(bt) as own:
-        # One is older than both days, one is of the day before, two are of the last day.
-        for place, at in enumerate(("02T10:00", "03T10:00", "03T18:00", "04T16:00")):
+        # Some are older than both days, as many are of the day before, twice as many are of the last day.
+        for at in ("02T10:00", "03T10:00", "03T18:00", "04T16:00"):
             await bt.advance(to=f"2026-03-{at}:01Z")
-            trigger = {"account_id": f"a{place}", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"k{place}"}
-            await bt.runs.trigger(trigger)
+            names = [f"{at}-{number}" for number in range(many)]
+            await bt.runs.trigger_many(
+                [{"account_id": one, "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": one} for one in names]
+            )
         await bt.advance(to="2026-03-04T17:00:00Z")
         async with visiting(own.address) as visit:
             page = await visit.open("/console")
-            await expect(page.locator(".tile", has_text="runs")).to_contain_text("100 % more than the day before")
+            await expect(page.locator(".tile", has_text="runs")).to_contain_text(told)
 
 
 async def test_nobody_is_late_or_missing_while_everything_is_held(nothing: Served, visiting: Visiting) -> None:

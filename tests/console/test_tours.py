@@ -34,7 +34,7 @@ async def test_find_why_somebody_was_not_told(means: Means, town: Served, visiti
     async with visiting(town.address) as visit:
         page = await visit.open("/console")
         person = Person(visit, means)
-        await person.find("p0", "inbox")
+        await person.find("p0", "person")
         await expect(page.get_by_role("heading", level=1)).to_have_text("p0")
         await take_picture(page, "day", means)
         await person.use(page.get_by_role("link", name=re.compile(r"^\d+ never$")))

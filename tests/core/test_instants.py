@@ -7,13 +7,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.core.errors import Invalid
-from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, earliest, epoch_down, epoch_up, parse, render, seconds
+from betimes.core.instants import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    earliest,
+    epoch_down,
+    epoch_up,
+    parse,
+    render,
+    seconds,
+    spell_duration,
+)
 
 FIRST = 0
 LAST = 253_402_300_800 * SECOND - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 instants = st.integers(FIRST, LAST)
 offsets = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@pytest.mark.parametrize(
+    ("count_s", "said"),
+    [
+        (0, "0 seconds"),
+        (0.000_2, "1 millisecond"),
+        (0.030_54, "31 milliseconds"),
+        (0.25, "0.25 seconds"),
+        (1, "1 second"),
+        (1.530_54, "1.5 seconds"),
+        (30.0, "30 seconds"),
+        (2_400, "40 minutes"),
+        (3_900, "1 hour 5 minutes"),
+    ],
+)
+def test_a_duration_is_spelt_as_people_say_it(count_s: float, said: str) -> None:
+    assert spell_duration(count_s) == said
 
 
 @given(instants)

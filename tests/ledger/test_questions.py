@@ -210,23 +210,24 @@ async def test_the_day_of_a_person_has_all_domains(store: StoreName, tmp_path: P
 
 @pytest.mark.parametrize("store", STORES)
 async def test_things_are_found_by_what_they_are_called(store: StoreName, tmp_path: Path) -> None:
-    async with asked(store, tmp_path) as (_bt, client, _clock):
+    async with asked(store, tmp_path) as (bt, client, _clock):
 
         async def hits(q: str, more: str = "") -> list[tuple[str, str, str]]:
             found = (await get(client, f"/v1/search?q={quote(q)}{more}"))["items"]
             return [(hit["type"], hit["kind"], hit["id"]) for hit in found]
 
         assert ("stream", "inbox", "u-8") in await hits("u-")
-        assert await hits("u-8", "&kinds=inbox") == [("stream", "inbox", "u-8")]
         assert ("key", "account", "later-a") in await hits("later-")
         assert await hits("inbox:u-8:2") == [("segment", "inbox", "inbox:u-8:2")]
         effect = (await get(client, "/v1/effects?status=dead"))["items"][0]["effect_id"]
+        name = (await get(client, "/v1/ledger?kind=inbox&id=u-8"))["items"][0]["correlation_id"]
         assert await hits(effect) == [("effect", "schedule", effect)]
-        correlated = (await get(client, "/v1/ledger?kind=inbox&id=u-8"))["items"][0]
-        assert ("correlation", "inbox", correlated["correlation_id"]) in await hits(correlated["correlation_id"])
+        assert ("correlation", "inbox", name) in await hits(name)
+        await bt.runs.trigger({"account_id": "u-8", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "of-u-8"})
+        assert (await hits("u-8"))[:2] == [("stream", "inbox", "u-8"), ("stream", "account", "u-8")]
+        assert await hits("u-8", "&kinds=inbox") == [("stream", "inbox", "u-8")]
         assert await hits("nothing is called so") == []
-        for hit in (await get(client, "/v1/search?q=a"))["items"]:
-            await get(client, hit["href"])
+        assert all([await get(client, hit["href"]) for hit in (await get(client, "/v1/search?q=a"))["items"]])
 
 
 @pytest.mark.parametrize("store", STORES)

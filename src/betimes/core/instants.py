@@ -64,12 +64,18 @@ def parse_seconds(text: str) -> int:
 
 
 def spell_duration(count_s: float) -> str:
-    """Return a duration as people say it, in its two largest units: `40 minutes`, `1 hour 5 minutes`, `1.5 seconds`."""
+    """Return a duration as people say it, in its two largest units: `40 minutes`, `1 hour 5 minutes`, `1.5 seconds`.
+
+    Parts of a second are rounded: `31 milliseconds`.
+    """
     for large, large_s, small, small_s in _SPOKEN_UNITS:
         if count_s >= large_s:
             many, rest = int(count_s // large_s), int(count_s % large_s // small_s)
             return _spell_count(many, large) + (f" {_spell_count(rest, small)}" if rest else "")
-    return _spell_count(count_s, "second")
+    if 0 < count_s < 0.1:
+        return _spell_count(max(1, round(count_s * 1_000)), "millisecond")
+    rounded = round(count_s, 1 if count_s >= 1 else 2)
+    return _spell_count(int(rounded) if rounded == int(rounded) else rounded, "second")
 
 
 def _spell_count(count: float, unit: str) -> str:

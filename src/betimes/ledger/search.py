@@ -17,6 +17,8 @@ HITS_MAX = 20
 EACH_MAX = 5
 """Of each kind of stream, and of each collection of keys."""
 QUERY_CHARS_MAX = 300
+PEOPLE = ("inbox",)
+"""Kinds of streams that stand for somebody."""
 HitType: TypeAlias = Literal["stream", "key", "segment", "effect", "correlation"]
 
 
@@ -43,7 +45,7 @@ class Search(LedgerReader):
 
     @check_filters
     async def search(self, q: str, *, kinds: str | None = None) -> SearchView:
-        """Find what is called so, or begins so: exact ones first."""
+        """Find what is called so, or begins so: exact ones first, and people before all else of their name."""
         wanted = tuple(sorted(self.check_kinds(kinds)))
         text = q.strip()
         if not 1 <= len(text) <= QUERY_CHARS_MAX:
@@ -55,7 +57,7 @@ class Search(LedgerReader):
             *await self._keys(text, wanted),
             *await self._correlated(text, wanted),
         ]
-        hits.sort(key=lambda hit: hit.id != text)
+        hits.sort(key=lambda hit: (hit.id != text, hit.kind not in PEOPLE))
         return SearchView(hits[:HITS_MAX], len(hits) > HITS_MAX)
 
     async def _streams(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:

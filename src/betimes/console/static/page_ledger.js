@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
-import { answer, emptyState, pagedList, pageHead, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, emptyState, pagedList, pageHead, section, shortId, streamLink, table, whyHref } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { rawJson } from "./texts.js";
 import { when } from "./time.js";
@@ -40,11 +40,17 @@ function segments(rows) {
     { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
     {
       name: "Segment",
-      cell: (/** @type {any} */ one) => h("a", { class: "id", href: whyHref(one.segment_id) }, one.segment_id),
+      cell: (/** @type {any} */ one) =>
+        h("a", { class: "id", href: whyHref(one.segment_id), title: one.segment_id }, shortId(one.segment_id)),
     },
     {
       name: "Stream",
-      cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)],
+      cell: (
+        /** @type {any} */ one,
+      ) => [
+        h("span", { class: "soft" }, `${one.kind} `),
+        streamLink(one.kind, one.id, one.kind === "run" ? shortId(one.id) : one.id),
+      ],
     },
     { name: "Command", cell: (/** @type {any} */ one) => one.command?.type ?? "–" },
     {

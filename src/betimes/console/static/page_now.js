@@ -17,6 +17,8 @@ import { clockText, dateText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
+/** Decisions of an earlier time that a share of them says something about. */
+const COMPARED_MIN = 20;
 const FILTERS = /** @type {const} */ (["domain", "outcome", "reason"]);
 const WORDS = { now: "now", later: "later", never: "never", other: "other" };
 const OUTCOMES = { now: "NOW", later: "LATER", never: "NEVER", other: "…" };
@@ -138,6 +140,8 @@ function domainTile(one, seen) {
 /** @param {number} total @param {number} earlier @param {string} before */
 function deltaText(total, earlier, before) {
   if (!earlier) return `nothing ${before}`;
+  // Of a few, or of a time when hardly anything had begun, a percentage says nothing.
+  if (earlier < COMPARED_MIN || total > 10 * earlier) return `${figure(earlier)} ${before}`;
   const change = Math.round((100 * (total - earlier)) / earlier);
   return change ? `${Math.abs(change)} % ${change > 0 ? "more" : "fewer"} than ${before}` : `as many as ${before}`;
 }

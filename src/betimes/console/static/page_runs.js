@@ -3,7 +3,7 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { firstOne, listSection } from "./list_page.js";
-import { answer, pagedList, pageHead, reasonChips, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, pagedList, pageHead, reasonChips, section, shortId, streamLink, table, whyHref } from "./parts.js";
 import { durationText, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
@@ -61,11 +61,6 @@ function runList() {
       },
     ),
   };
-}
-
-/** Return an id that fits into a column. @param {string} id */
-export function shortId(id) {
-  return id.length > 16 ? `${id.slice(0, 14)}…` : id;
 }
 
 /** Return the time between two instants. @param {string | null} from @param {string | null} to */

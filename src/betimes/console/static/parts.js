@@ -44,9 +44,15 @@ export function streamHref(kind, id) {
     : `/console/ledger?kind=${encodeURIComponent(kind)}&id=${name}`;
 }
 
-/** Return a link to a stream. @param {string} kind @param {string} id */
-export function streamLink(kind, id) {
-  return h("a", { class: "id", href: streamHref(kind, id) }, id);
+/** Return the beginning of a long id, and of a segment's its version too. @param {string} id */
+export function shortId(id) {
+  const version = /:\d+$/.exec(id)?.[0] ?? "";
+  return id.length > 24 ? `${id.slice(0, 14)}…${version}` : id;
+}
+
+/** Return a link to a stream. @param {string} kind @param {string} id @param {string} [text] */
+export function streamLink(kind, id, text = id) {
+  return h("a", { class: "id", href: streamHref(kind, id), title: text === id ? null : id }, text);
 }
 
 /** Head a page: its one heading, a sentence below, buttons at the right. @param {Child} title @param {Child} [sentence] @param {...Child} buttons */

@@ -14,6 +14,8 @@ import { setZoneChoice } from "./time.js";
 /** @typedef {{text: string, what: string, open: () => void, href?: string}} Hit */
 const WAIT_MS = 120;
 const HITS_MAX = 20;
+/** What people call the streams whose kind is another word. @type {Record<string, string>} */
+const WORDS = { inbox: "person", feed: "in-app messages", owner: "limit of intents" };
 
 /** Open the box. */
 export function openSearch() {
@@ -105,7 +107,8 @@ function hitOf(hit) {
   const href = hrefOf(hit);
   return {
     text: hit.id,
-    what: [hit.kind ?? hit.type, hit.status].filter(Boolean).join(" · "),
+    what: [hit.type === "stream" ? WORDS[hit.kind] ?? hit.kind : `${hit.type} of ${hit.kind}`, hit.status]
+      .filter(Boolean).join(" · "),
     href,
     open: () => void go(href),
   };

@@ -86,7 +86,8 @@ function change(told, one, theirs) {
       "p",
       { class: "change-if" },
       one.kind === "time" ? ["if it were judged at ", when(one.at, { theirs, seconds: true })] : `if ${one.if}`,
-      one.kind === "time" || one.kind === "rule" || one.from == null
+      // Of a setting the sentence says itself what it stands instead of.
+      ["time", "rule", "setting"].includes(one.kind) || one.from == null
         ? null
         : h("span", { class: "soft" }, " instead of ", h("code", null, settingText(one.from))),
     ),
