@@ -180,7 +180,12 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("ledger_span", ("backwards", "until_at"), "SEARCH g USING INTEGER PRIMARY KEY (rowid<?)"),
         ("history", (), "ledger_1 (tenant=? AND kind=? AND id=? AND version>?)"),
         ("ledger", ("forwards", "tenant", "by_seq"), "INTEGER PRIMARY KEY (rowid>?)"),
-        ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=?)"),
+        ("ledger", ("forwards", "one_stream", "by_version"), "ledger_1 (tenant=? AND kind=? AND id=? AND version>?)"),
+        (
+            "ledger",
+            ("backwards", "one_stream", "by_version_back"),
+            "ledger_1 (tenant=? AND kind=? AND id=? AND version<?)",
+        ),
         (
             "ledger",
             ("forwards", "correlation", "correlation_of_tenant", "by_seq"),
@@ -203,7 +208,11 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ),
         ("streams_by_name", PAGE | {"prefix"}, "stream_1 (tenant=? AND kind=? AND id>? AND id<?)"),
         ("tally_source", (), "INTEGER PRIMARY KEY (rowid>?)"),
-        ("tally_counts", ("kinds", "outcome", "reason"), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
+        (
+            "tally_counts",
+            ("by_reasons", "kinds", "outcome", "reason"),
+            "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)",
+        ),
         ("tally_ranges", ("reason",), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),
         ("segments_within", (), "ledger_kind (tenant=? AND kind=? AND rowid>? AND rowid<?)"),
         ("trim_tally", (), "tally_age (level=? AND at<?)"),

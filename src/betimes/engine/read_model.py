@@ -229,8 +229,10 @@ class ReadModel(Protocol):
     async def reset_tally(self) -> None:
         """Empty the tally, so that it is counted again from the beginning of the ledger."""
 
-    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
-        """Return sums by steps from `since_at` on, kind, outcome and reasons; at most `limit` of them."""
+    async def tally_counts(
+        self, query: TallyQuery, step: int, limit: int, *, by_reasons: bool = True
+    ) -> list[TallyCell]:
+        """Return sums by steps from `since_at` on, kind, outcome and, if asked for, reasons; at most `limit`."""
 
     async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
         """Return where the counts that begin before a position lie, by minute, hour or day, the latest first."""

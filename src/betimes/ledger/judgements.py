@@ -15,7 +15,6 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
-from betimes.engine.store import LedgerQuery
 
 EARLIER_MAX, LATER_MAX = 200, 400
 """Segments of a stream before and after one that are looked through for other judgements of the same thing."""
@@ -56,26 +55,16 @@ def judged_views(things: Iterable[JudgedThing], known: dict[str | int, str]) -> 
     return [*found.values()]
 
 
-async def find_earlier(engine: Engine, segment: Segment) -> list[Segment]:
-    """Return segments of the same stream, written before, that judge what this one judged, the oldest first."""
+async def find_others(engine: Engine, segment: Segment) -> tuple[list[Segment], list[Segment]]:
+    """Return segments of the same stream that judge what this one judged: those before it and those after, in order."""
     ids = {thing.id for thing in judged_things(engine.kinds, segment)}
     if not ids:
-        return []
-    stream = segment.stream
-    query = LedgerQuery(
-        after=segment.seq, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=EARLIER_MAX
-    )
-    page = await engine.store.ledger(query)
-    return [one for one in reversed(page) if _judges(engine.kinds, one, ids)]
-
-
-async def find_later(engine: Engine, segment: Segment) -> list[Segment]:
-    """Return segments of the same stream, written later, that judge what this one judged."""
-    ids = {thing.id for thing in judged_things(engine.kinds, segment)}
-    if not ids:
-        return []
-    _, page = await engine.store.history(segment.stream, segment.version, LATER_MAX)
-    return [later for later in page if _judges(engine.kinds, later, ids)]
+        return [], []
+    first = max(segment.version - EARLIER_MAX - 1, 0)
+    _, page = await engine.store.history(segment.stream, first, segment.version - first + LATER_MAX)
+    found = [one for one in page if one.version != segment.version and _judges(engine.kinds, one, ids)]
+    before = [one for one in found if one.version < segment.version]
+    return before, found[len(before) :]
 
 
 def _judges(kinds: Kinds, segment: Segment, ids: set[str | int]) -> bool:

@@ -34,7 +34,7 @@ from betimes.ledger.alternative_search import AlternativesView
 from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
 from betimes.ledger.fleet import Fleet
-from betimes.ledger.judgements import JudgedView, find_earlier, find_later, judged_things, judged_views
+from betimes.ledger.judgements import JudgedView, find_others, judged_things, judged_views
 from betimes.ledger.known_names import unknown_name
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
@@ -302,7 +302,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
 
     async def _judgements(self, segment: Segment) -> dict[str, Any]:
         """Return what a segment judged, and every judgement of it before and after."""
-        before, after = await find_earlier(self.engine, segment), await find_later(self.engine, segment)
+        before, after = await find_others(self.engine, segment)
         known: dict[str | int, str] = {}
         for one in before:
             judged_views(judged_things(self.engine.kinds, one), known)

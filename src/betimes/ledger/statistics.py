@@ -159,7 +159,7 @@ class Statistics(LedgerReader):
 
     async def _counted(self, query: TallyQuery, length: int, groups: tuple[str, ...]) -> tuple[Counts, int]:
         counts: Counts = Counter()
-        sums = await self.engine.store.tally_counts(query, length, SUMS_MAX)
+        sums = await self.engine.store.tally_counts(query, length, SUMS_MAX, by_reasons="reason" in groups)
         if len(sums) == SUMS_MAX:
             raise _too_many(SUMS_MAX)
         known: dict[tuple[str, str, str], list[tuple[str, ...]]] = {}

@@ -105,10 +105,13 @@ class MemoryReadModel:
         self.database.tally.clear()
         self.database.tally_position = TallyPosition()
 
-    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
+    async def tally_counts(
+        self, query: TallyQuery, step: int, limit: int, *, by_reasons: bool = True
+    ) -> list[TallyCell]:
         cells: Counter[tuple[int, str, str, str]] = Counter()
         for entry in self._entries(query):
-            cells[(entry.at - query.since_at) // step, entry.kind, entry.outcome, entry.reasons] += entry.total
+            reasons = entry.reasons if by_reasons else ""
+            cells[(entry.at - query.since_at) // step, entry.kind, entry.outcome, reasons] += entry.total
         return [TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
 
     async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:

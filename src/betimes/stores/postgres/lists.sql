@@ -161,12 +161,20 @@ ORDER BY seq --? forwards
 ORDER BY seq DESC --? backwards
 LIMIT :limit;
 
--- ledger_of_stream: segments of one stream by their versions, which is their commit order, or against it
+-- ledger_of_stream: segments of one stream by their versions, which is their commit order, from a place in it on
 SELECT @segment_columns
 FROM betimes.ledger
 WHERE tenant = :tenant AND kind = :kind AND seq <= :settled
     AND seq > :after --?
+    AND version > coalesce(( --? after
+        SELECT version FROM betimes.ledger place --? after
+        WHERE seq = :after AND tenant = :tenant AND kind = :kind AND id = :id --? after
+    ), 0) --? after
     AND seq < :before --?
+    AND version < coalesce(( --? before
+        SELECT version FROM betimes.ledger place --? before
+        WHERE seq = :before AND tenant = :tenant AND kind = :kind AND id = :id --? before
+    ), 9223372036854775807) --? before
     @segment_filters
 ORDER BY version --? forwards
 ORDER BY version DESC --? backwards

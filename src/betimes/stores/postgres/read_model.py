@@ -88,8 +88,11 @@ class PostgresReadModel:
     async def reset_tally(self) -> None:
         await self._sessions.write(self._statement("reset_tally"))
 
-    async def tally_counts(self, query: TallyQuery, step: int, limit: int) -> list[TallyCell]:
-        found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit)
+    async def tally_counts(
+        self, query: TallyQuery, step: int, limit: int, *, by_reasons: bool = True
+    ) -> list[TallyCell]:
+        grouped = {"by_reasons": by_reasons or None, "any_reasons": None if by_reasons else True}
+        found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit, **grouped)
         return [TallyCell(*record) for record in found]
 
     async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:

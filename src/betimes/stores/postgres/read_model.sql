@@ -66,8 +66,11 @@ BEGIN
 END
 $$;
 
--- tally_counts: sums by steps, kind, outcome and reasons
-SELECT (at - :since_at) / :step AS number, kind, outcome, reasons, sum(count)::bigint AS many
+-- tally_counts: sums by steps, kind, outcome and, if asked for, reasons
+SELECT (at - :since_at) / :step AS number, kind, outcome,
+    reasons, --? by_reasons
+    '' AS reasons, --? any_reasons
+    sum(count)::bigint AS many
 FROM betimes.tally
 WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
     AND kind = ANY (:kinds) --?

@@ -75,6 +75,8 @@ async def counts_and_their_position_are_written_together(pair: Pair) -> None:
         "by minute",
     )
     expect_equal(sum(cell.total for cell in await pair.two.tally_counts(_query(), HOUR, 100)), 4, "by hour")
+    summed = [TallyCell(0, "thing", "LATER", "", 1), TallyCell(0, "thing", "NOW", "", 3)]
+    expect_equal(sorted(await pair.two.tally_counts(_query(), HOUR, 100, by_reasons=False)), summed, "without reasons")
     expect_equal(await pair.two.tally_counts(_query("other"), MINUTE, 100), [], "of another tenant")
 
 

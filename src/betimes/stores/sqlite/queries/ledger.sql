@@ -37,6 +37,11 @@ SELECT json_group_array(@segment_columns) FROM (
     AND seq > :after --? forwards
     AND seq < :after --? backwards
     AND tenant = :tenant AND kind = :kind AND id = :id --? one_stream
+    AND version > ifnull(( --? by_version
+    AND version < ifnull(( --? by_version_back
+        SELECT version FROM ledger WHERE seq = :after AND tenant = :tenant AND kind = :kind AND id = :id --? one_stream
+    ), 0) --? by_version
+    ), 9223372036854775807) --? by_version_back
     AND +tenant = :tenant --? tenant
     AND +kind = :kind --? kind
     AND +id = :id --? id
@@ -86,7 +91,7 @@ WITH RECURSIVE kinds (kind) AS (
 SELECT json_group_array(@segment_columns) FROM (
     SELECT l.* FROM (
         SELECT l.seq AS n FROM kinds AS k CROSS JOIN ledger AS l ON l.seq IN (
-            SELECT seq FROM ledger
+            SELECT seq FROM ledger INDEXED BY ledger_kind
             WHERE tenant = :tenant AND kind = k.kind
             AND seq BETWEEN :first AND :last
             AND +id = :id --? id

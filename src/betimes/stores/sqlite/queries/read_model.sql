@@ -41,15 +41,17 @@ DELETE FROM tally;
 -- reset_tally: The beginning of the ledger, for whoever comes next.
 UPDATE tally_position SET seq = 0, at = 0, holder = '', lease_until = 0, minutes_from = 0, hours_from = 0;
 
--- tally_counts: Sums by steps, kind, outcome and reasons.
+-- tally_counts: Sums by steps, kind, outcome and, if asked for, reasons.
 SELECT json_group_array(json_array(number, kind, outcome, reasons, many)) FROM (
-    SELECT (at - :since_at) / :step AS number, kind, outcome, reasons, sum(count) AS many
+    SELECT (at - :since_at) / :step AS number, kind, outcome, sum(count) AS many,
+        reasons --? by_reasons
+        '' AS reasons --? any_reasons
     FROM tally
     WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
     AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
     AND outcome = :outcome --? outcome
     AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
-    GROUP BY 1, 2, 3, 4 LIMIT :limit
+    GROUP BY 1, 2, 3, 5 LIMIT :limit
 );
 
 -- tally_ranges: Where in the ledger the counts of each minute, hour or day lie, the latest first.
