@@ -134,7 +134,7 @@ async def test_after_a_conflict_it_is_waited_for_too() -> None:
     store.held = WRITER
     async with Engine(store, deciders(), name="one") as engine:
         await engine.submit(Submission(stream=BOARD, command=Write("zero")))
-        store.stumbles, store.looks_left = True, 2
+        store.stumbles, store.looks_left = 1, 2
         commands = ((WRITER, Write("one")), (READER, Look()))
         await asyncio.gather(*(engine.submit(Submission(stream=to, command=each)) for to, each in commands))
         row = store.database.rows[READER]

@@ -37,7 +37,7 @@ async def test_a_send_that_met_an_unavailable_store_is_applied_by_the_next_tick(
     gates_only = Engine(MemoryStore(clock, store.database), (GATE, QUOTA), name="one", sections=SECTIONS, policy=policy)
     async with gates_only as one, Engine(store, SAMPLE, name="two", sections=SECTIONS, policy=policy) as two:
         await one.submit(Submission(stream=StreamId("acme", "gate", "front"), command=Knock("ann")))
-        store.stumbles = True
+        store.stumbles = 1
         assert (await two.tick()).sends == 0
         assert (await two.tick()).sends == 1
 

@@ -22,7 +22,7 @@ def knocking(tenant: str, visitor: str) -> Submission:
 
 
 class StumblingTx(MemoryTx):
-    """What becomes of a commit is up to its store, once."""
+    """What becomes of a commit is up to its store."""
 
     def __init__(self, store: StumblingStore) -> None:
         super().__init__(store.database, store.clock)
@@ -32,16 +32,16 @@ class StumblingTx(MemoryTx):
         if not self.store.stumbles:
             await super().commit(changes)
             return
-        self.store.stumbles = False
+        self.store.stumbles -= 1
         if self.store.writes:
             await super().commit(changes)
         raise self.store.error
 
 
 class StumblingStore(MemoryStore):
-    """Raises at one commit, having written it or not."""
+    """Raises at so many commits, having written them or not."""
 
-    stumbles = False
+    stumbles = 0
     writes = False
     error: Exception = Conflict("the database broke the transaction off")
 
@@ -70,7 +70,7 @@ async def test_commands_of_a_stream_keep_their_order_after_a_conflict() -> None:
     store = BusyStore(VirtualClock())
     async with Engine(store, SAMPLE, name="one", sections=SECTIONS) as engine:
         await engine.submit(knocking("acme", "ann"))
-        store.stumbles, store.looks_left = True, 2
+        store.stumbles, store.looks_left = 1, 2
         answers = await asyncio.gather(engine.submit(knocking("acme", "bob")), engine.submit(knocking("acme", "cid")))
         assert [answer.version for answer in answers] == [2, 3]
 
@@ -79,7 +79,7 @@ async def test_a_commit_that_breaks_after_writing_is_not_done_again() -> None:
     store = StumblingStore(VirtualClock())
     async with Engine(store, SAMPLE, name="one", sections=SECTIONS) as engine:
         await engine.submit(knocking("acme", "ann"))
-        store.stumbles, store.writes, store.error = True, True, KeyError("a bug in a driver")
+        store.stumbles, store.writes, store.error = 1, True, KeyError("a bug in a driver")
         answer = await engine.submit(knocking("acme", "bob"))
         assert answer.version == 2
         assert store.database.rows[answer.stream].version == 2

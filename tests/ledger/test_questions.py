@@ -350,9 +350,9 @@ async def test_nothing_is_counted_twice_while_the_tally_moves(monkeypatch: pytes
         expected = (await get(client, query))["total"]
         counts = bt.engine.store.tally_counts
 
-        async def count_late(*args: Any) -> Any:
+        async def count_late(*args: Any, **options: Any) -> Any:
             await bt.tally_projection().catch_up()
-            return await counts(*args)
+            return await counts(*args, **options)
 
         monkeypatch.setattr(bt.engine.store, "tally_counts", count_late)
         assert (await get(client, query))["total"] == expected > 0

@@ -38,7 +38,7 @@ async def test_a_run_whose_store_was_unavailable_when_it_was_to_start_is_called_
         runs = Runs(engine, Caller("acme"))
         verdict = await runs.trigger({**TRIGGER, "payload": {"n": 1}})
         assert verdict.run_id
-        store.stumbles = True
+        store.stumbles = 2  # also when it is asked after all what became of the commit
         await engine.tick()
         waiting = await runs.run(verdict.run_id)
         assert (waiting.status, waiting.error, called) == ("allowed", None, [])
