@@ -14,7 +14,7 @@ from betimes.admin.service import PolicyRequest
 from betimes.app.betimes import Betimes
 from betimes.app.settings import Settings
 from betimes.core.errors import BetimesError
-from betimes.core.instants import render
+from betimes.core.instants import Instant, render
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.notifications.enrichment import EnrichmentSettings
 from betimes.notifications.views import BanRequest, IncidentRequest, ReadRequest
@@ -73,12 +73,21 @@ POLICY: dict[str, Any] = {
 }
 
 
+class TickingClock(VirtualClock):
+    """Goes on by a millisecond with every look at it, if told to."""
+
+    ticks = False
+
+    def __call__(self) -> Instant:
+        return self.advance(0.001) if self.ticks else super().__call__()
+
+
 @dataclass
 class Live:
     """An application that is being recorded."""
 
     bt: Betimes
-    clock: VirtualClock
+    clock: TickingClock
     random: Random
     count: int = 0
 
@@ -87,7 +96,7 @@ class Live:
         return f"{name}-{self.count}"
 
     async def wait(self, most_s: float) -> None:
-        await self.bt.advance(by_s=round(self.random.uniform(0, most_s), 3))
+        await self.bt.advance(by_s=round(self.random.uniform(int(self.clock.ticks), most_s), 3))
 
 
 Traffic = Callable[[Live], Awaitable[None]]
@@ -95,10 +104,15 @@ Traffic = Callable[[Live], Awaitable[None]]
 
 @asynccontextmanager
 async def recorded(
-    *traffic: Traffic, seed: int = 1, steps: int = 40, url: str = "memory://", policy: dict[str, Any] | None = None
+    *traffic: Traffic,
+    seed: int = 1,
+    steps: int = 40,
+    url: str = "memory://",
+    policy: dict[str, Any] | None = None,
+    ticks: bool = False,
 ) -> AsyncIterator[Live]:
     """The application after so many steps of each traffic, mixed."""
-    clock, random = VirtualClock(START), Random(seed)
+    clock, random = TickingClock(START), Random(seed)
     settings = Settings(
         channels=ChannelSettings(channels={name: LogChannel() for name in ("push", "email")}),
         enrichment=EnrichmentSettings(budget_s=10.0),  # what is recorded must not depend on a busy machine
@@ -109,9 +123,11 @@ async def recorded(
     live = Live(bt, clock, random)
     _declare(live)
     async with bt:
+        clock.ticks = ticks
         for _ in range(steps):
             await random.choice(traffic)(live)
             await live.wait(random.choice((5, 60, 900, 7_200)))
+        clock.ticks = False
         yield live
 
 

@@ -14,7 +14,7 @@ from betimes.app.betimes import Betimes
 from betimes.app.settings import Settings
 from betimes.backtest.plan import Candidate, Plan
 from betimes.backtest.report import BacktestReport
-from betimes.core.instants import MINUTE, Instant, parse, render
+from betimes.core.instants import MINUTE, parse, render
 from betimes.core.streams import StreamId
 from betimes.engine.jobs import Job, Submission
 from betimes.engine.queries import StreamQuery
@@ -24,7 +24,7 @@ from betimes.engine.tenants.model import tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.alternatives import find_alternatives
 from betimes.schedules.model import TriggerSchedule
-from tests.backtest.recordings import TRAFFIC, holds, recorded
+from tests.backtest.recordings import TRAFFIC, TickingClock, holds, recorded
 from tests.domains.recorded_town import verdicts_of
 from tests.http.stores import STORES, StoreName, application_on
 
@@ -196,15 +196,6 @@ async def test_under_another_policy_nothing_held_fires_before_the_end(tmp_path: 
         (other,) = report.candidates
         assert [hour for hour, told in enumerate(other.hours_before) if told] == [15]
         assert [hour for hour, told in enumerate(other.hours_after) if told] == [13]
-
-
-class TickingClock(VirtualClock):
-    """Goes on by a millisecond with every look at it, if told to."""
-
-    ticks = False
-
-    def __call__(self) -> Instant:
-        return self.advance(0.001) if self.ticks else super().__call__()
 
 
 async def test_a_send_that_a_hold_overtakes_waits_for_its_end(tmp_path: Path) -> None:

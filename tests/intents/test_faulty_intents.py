@@ -26,7 +26,7 @@ async def make_newer(world: IntentWorld, folder: Path) -> None:
         await world.intents.create(body(intent_id=name))
     raw = sqlite3.connect(folder / "betimes.db")
     with raw:
-        raw.execute("UPDATE stream SET schema = 99 WHERE kind = 'intent' AND id = 'a'")
+        raw.execute("UPDATE stream SET schema = 99, version = version + 1 WHERE kind = 'intent' AND id = 'a'")
     raw.close()
 
 

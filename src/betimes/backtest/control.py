@@ -71,10 +71,6 @@ class ControlCheck:
         else:
             self._hold(name, recorded, said)
 
-    def has(self, segment: Segment) -> bool:
-        """Return whether the control has come to this segment already."""
-        return (segment.stream, segment.version) in self._rehearsed
-
     def finish(self) -> None:
         """Count segments that were never rehearsed as differences; steps that are not recorded yet are none."""
         for name, said in self._recorded.items():

@@ -22,7 +22,7 @@ from betimes.backtest.control import Control, ControlCheck
 from betimes.backtest.domain_rules import INPUTS, STARTS, SWEEPS
 from betimes.backtest.plan import Plan
 from betimes.backtest.tally import NOTHING, Sample, WorldAnswer, WorldTally, bump
-from betimes.backtest.traffic import Chain, begins_hold, cause_of, pruned_refusal, role_of
+from betimes.backtest.traffic import Chain, cause_of, pruned_refusal, role_of
 from betimes.backtest.worlds import ACTOR, World
 from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.deciders import Command, Settled
@@ -151,10 +151,9 @@ class Lockstep:
         role = role_of(segment)
         cause = cause_of(segment) if role == "caused" else None
         began_before = cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
-        if segment.at == self._at and role == "caused" and not self._is_held(cause) and not began_before:
-            self._settle_until(segment)
-        self._come_to(segment.at, settles=not begins_hold(segment))
-        if cause and self._is_held(cause):  # perhaps only now: it may have been sent at the last instant
+        self._settle_down()
+        self._come_to(segment.at)
+        if cause and self._is_waiting(cause):
             self._deliver(cause)
         elif role == "outside" or began_before:  # no world will produce what was caused before the window
             self._outside(segment)
@@ -165,25 +164,18 @@ class Lockstep:
         if segment.stream.kind != "tenant":
             self._check.note_recorded(segment)
 
-    def _come_to(self, at: Instant, *, settles: bool = True) -> None:
-        """Move every world to this instant; what a hold finds undelivered is not settled before it."""
-        if at != self._at and settles:
-            self._settle_down()
+    def _come_to(self, at: Instant) -> None:
+        """Move every world to this instant."""
+        if at != self._at:
+            self.recollection.clear()
         self._at = at
         for world in self._worlds:
             world.rehearsal.advance_to(at)
 
     def _settle_down(self) -> None:
-        """Deliver everything that was sent, before time goes on."""
+        """Deliver what was sent and is not waited for; first the control, which knows what is on record."""
         for world in self._worlds:
             world.rehearsal.settle_down()
-        self.recollection.clear()
-
-    def _settle_until(self, segment: Segment) -> None:
-        """Deliver effects until the control has this segment: a batch is decided before anything it sends is."""
-        while not self._check.has(segment) and self.control.rehearsal.settle_once():
-            for world in self.others:
-                world.rehearsal.settle_once()
 
     def _command(self, segment: Segment) -> Command:
         assert segment.command is not None
@@ -203,16 +195,16 @@ class Lockstep:
 
     # -- what was held
 
-    def _is_held(self, cause: EffectId | None) -> bool:
-        """Return whether the control has a send waiting that was held."""
-        return cause is not None and self.control.rehearsal.held.waits_for(cause)
+    def _is_waiting(self, sent: EffectId) -> bool:
+        """Return whether the control has a send that was not delivered yet."""
+        return self.control.rehearsal.held.waits_for(sent)
 
     def is_sent_by_record(self, id: EffectId, waited: int) -> bool:
         """Return whether the recorded world has the same send waiting, so that its record says when it went.
 
         One that wrote nothing has no record, so nobody waits for long.
         """
-        return waited < GRACE and self._is_held(id)
+        return waited < GRACE and self._is_waiting(id)
 
     def _deliver(self, held: EffectId) -> None:
         self.control.rehearsal.deliver(held, with_earlier=False)  # what wrote nothing is not recorded
@@ -286,6 +278,7 @@ class Lockstep:
             return
         command = self._command(segment) if role_of(segment) == "outside" else None
         if command and command.__class__ is SWEEPS[segment.stream.kind]:
+            self._settle_down()
             self._come_to(segment.at)
             self._sweep_more(segment.stream, command)
 

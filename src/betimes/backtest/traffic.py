@@ -27,7 +27,6 @@ PROBE_SEGMENTS = 200
 """Looks at the ledger, and segments in each, that an estimate is made from."""
 _WAKE = '{"type":"Wake"'
 _SETTLED = '{"type":"Settled"'
-_SET_HOLD = '{"type":"SetHold"'
 _RECONSIDER = '{"type":"Reconsider"'
 
 
@@ -125,11 +124,6 @@ def role_of(segment: Segment) -> Role:
     if command.startswith(_RECONSIDER):  # asked of one stream after another by a worker, at its own pace
         return "outside"
     return "caused" if segment.effect_cause else "outside"
-
-
-def begins_hold(segment: Segment) -> bool:
-    """Return whether a segment sets a hold: what was sent before it and not applied yet may wait for its end."""
-    return segment.stream.kind == DEPLOYMENT.kind and (segment.command or "").startswith(_SET_HOLD)
 
 
 def cause_of(segment: Segment) -> EffectId | None:

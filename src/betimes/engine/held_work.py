@@ -100,9 +100,9 @@ class HeldWork:
         return True
 
     def keep_send(self, sent: SentCommand) -> bool:
-        """Keep a send whose source is held, or behind those of its source that wait; was it kept?"""
+        """Keep a send that is held or recorded, or behind those of its source that wait; was it kept?"""
         source = sent.id.source
-        if source not in self._waiting and not self.until_at(source):
+        if source not in self._waiting and not self.until_at(source) and not self._is_recorded(sent.id, 0):
             return False
         self._work_of(source).sends[sent.id] = sent
         return True

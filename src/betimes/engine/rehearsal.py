@@ -203,7 +203,7 @@ class Rehearsal:
     def _let_go(self) -> None:
         """Let what was held be due, if its hold has ended."""
         for stream, work in self.held.take_free(self.now):
-            self._outbox.extend(work.sends.values())
+            self._ends.extend(self._job_of_send(*sent) for sent in work.sends.values())
             self._ends.extend(work.ends)
             if work.rings:
                 self._expect_alarm(stream)
