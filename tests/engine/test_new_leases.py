@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from betimes.core.deciders import EffectCall
+from betimes.core.deciders import Call, EffectCall
 from betimes.core.instants import DAY
 from betimes.core.streams import StreamId
 from betimes.engine.call_slots import AHEAD_MAX, LATELY_S, CallPace, CallSlots
@@ -21,7 +22,7 @@ from betimes.engine.store import EffectQuery
 from betimes.engine.tenants.model import SetHold, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
-from betimes.testing.sample import SAMPLE, SECTIONS, Knock
+from betimes.testing.sample import SAMPLE, SECTIONS, Knock, decide
 from tests.engine.worlds import World, world
 from tests.patience import HANGS_S
 from tests.stores.backends import Backend
@@ -114,6 +115,22 @@ async def test_a_call_whose_process_died_after_the_commit_is_made_when_its_lease
             while not announce.calls:  # either process may find it
                 await w.other.tick()
         assert [call.attempt for call in announce.calls] == [2]
+
+
+async def test_a_single_attempt_is_not_lost_with_a_process_that_died_after_the_commit(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announce = Announcer()
+    monkeypatch.setattr(decide, "Call", partial(Call, attempts_max=1))
+    async with world(backend, tmp_path, policy=ANNOUNCES, executors={"handler:announce": announce}) as w:
+        leased: list[Any] = []
+        w.engine._calls.begin_new = leased.append  # type: ignore[method-assign, assignment]
+        w.engine.start_workers()
+        await asyncio.sleep(0)
+        await w.knock("ann")
+        assert leased == [], "were it to die now, its only attempt would count as made"
+        await wait_for_status(w, "done", 1)
+        assert [call.attempt for call in announce.calls] == [1]
 
 
 async def test_calls_of_a_tenant_on_hold_are_left_in_the_store(backend: Backend, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 An effect is a row written by the commit that asked for it. A process takes those whose executor it has, each with a
 fence that grows with every lease; `effects` makes and settles them.
 
-A call that may be made again is leased by the very commit that makes it, if this process has room for it: then no
+A call that has several attempts is leased by the very commit that makes it, if this process has room for it: then no
 other commit comes before it is made. All others are taken from the store when there is a slot for them.
 """
 
@@ -228,7 +228,8 @@ class Dispatcher:
     def lease_new(self, batch: Batch, asked_s: float) -> list[tuple[Lease, float]]:
         """Mark calls that a batch makes as leased by this process, as far as it has room; begin them once committed.
 
-        Not those for at most once: were the process to end right after the commit, they would count as made.
+        Not those with a single attempt, as all for at most once have: were the process to end right after the commit,
+        that attempt would count as made, and nobody would ever make it.
         """
         effects, leases = batch.changes.effects, list[tuple[Lease, float]]()
         if not self._takes_new or self._is_draining:
@@ -254,7 +255,7 @@ class Dispatcher:
     def _is_ours_at_once(self, write: EffectWrite) -> bool:
         return (
             write.executor in self._executors
-            and not write.at_most_once
+            and write.attempts_max > 1
             and write.next_attempt_at <= write.created_at
             and write.lease_s >= NEW_LEASE_MIN_S
         )
