@@ -78,6 +78,21 @@ async def test_a_long_inbox_tells_the_same_of_an_item_by_its_state_as_by_its_who
             assert await told(event_id, 3) == whole
 
 
+async def test_a_long_inbox_tells_that_an_item_waits_for_another_reason_by_now(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with people(backend, tmp_path) as p:
+        p.clock.advance_to(ONE_AM)
+        await p.service.set_preferences("ann", NIGHT)
+        for number in range(10):
+            await p.service.send(request(f"e{number}", priority_hint="MEDIUM", message="The same text"))
+        await p.service.set_preferences("ann", {**NIGHT, "quiet_hours": []})
+        whole = await p.service.notification("e0")
+        assert (whole.reasons, whole.defer_count) == (("QUIET_HOURS", "SCORE_DEFER"), 1)
+        monkeypatch.setattr(history, "PAGE", 3)
+        assert await p.service.notification("e0") == whole
+
+
 async def test_a_delivery_is_tried_six_times_and_then_a_dead_letter(backend: Backend, tmp_path: Path) -> None:
     async with people(backend, tmp_path) as p:
         p.outside.broken = {"push"}

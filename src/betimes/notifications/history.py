@@ -23,6 +23,7 @@ from betimes.notifications.model import (
     DigestReleased,
     Held,
     InboxState,
+    Item,
     NotificationReply,
     Postponed,
     Released,
@@ -46,7 +47,8 @@ class NotificationHistory:
         self.deliveries: dict[int, tuple[tuple[int | None, str], ...]] = {}
         """The segments that asked for deliveries, and the calls of each."""
         self.ends: dict[tuple[int, int | None], Delivered | ChannelFailed] = {}
-        self._deferrals = 0
+        self._waits: Item | None = None
+        """The item as it was last put off."""
         self._digest = False
 
     @property
@@ -91,7 +93,8 @@ class NotificationHistory:
     def skips_to(self, inbox: InboxState) -> bool:
         """Return whether nothing was decided on the item since, by the inbox as it is now; take over what was moved."""
         for item in inbox.waiting:
-            if item.version == self.item and item.defer_count == self._deferrals:
+            # What is moved keeps all but its instant; a deferral that does not count has another reason or a digest.
+            if self._waits and self._waits == replace(item, until_at=self._waits.until_at):
                 self._move_until(item.until_at)
                 return True
         return any(one.pending == self.deliveries.get(one.version) for one in inbox.delivering)
@@ -102,7 +105,7 @@ class NotificationHistory:
                 self._record(kind, segment, "NOW", reasons, None)
             case Postponed(item) if item.version == self.item:
                 self._record(kind, segment, "LATER", item.reasons, item.until_at)
-                self._deferrals = item.defer_count
+                self._waits = item
             case Suppressed(item, _, reasons) if item == self.item:
                 self._record(kind, segment, "NEVER", reasons, None)
             case Digested(item, _, reasons) if item == self.item:
@@ -115,7 +118,8 @@ class NotificationHistory:
         said = kind.recorded(segment)
         own = isinstance(said.reply, NotificationReply) and said.reply.item == self.item
         verdict = said.verdict if own and said.verdict else Verdict(answer, reasons, until=until_at)
-        reply = said.reply if own else NotificationReply(item=self.item, defer_count=self._deferrals)
+        deferrals = self._waits.defer_count if self._waits else 0
+        reply = said.reply if own else NotificationReply(item=self.item, defer_count=deferrals)
         self.latest = Recorded(segment.stream, segment.version, segment.at, segment.policy, verdict, reply)
         self.judgements.append(JudgementView(moment(segment.at), answer, reasons, moment(until_at), segment.handle))
 
