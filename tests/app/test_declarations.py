@@ -124,3 +124,17 @@ async def test_a_type_that_the_policy_registers_needs_no_limits_in_python() -> N
     async with bt:
         asked = {"account_id": "a", "trigger_type": "ORDER_PAID", "idempotency_key": "k"}
         assert (await bt.runs.trigger(asked)).result == "ALLOW"
+
+
+async def test_a_schedule_that_is_refused_at_open_is_named() -> None:
+    bt = Betimes("memory://")
+    bt.schedule("0 8 * * *", tz="UTC")(fine)
+    bt.schedule("0 8 * * *", tz="America/NewYork")(wrong)
+    with pytest.raises(Invalid, match=r"@bt\.schedule of wrong: .*America/New_York"):
+        await bt.open()
+
+
+async def fine(payload: Any) -> None: ...
+
+
+async def wrong(payload: Any) -> None: ...

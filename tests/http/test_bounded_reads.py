@@ -138,7 +138,7 @@ class _Steps:
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PAGED:
-        monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE)
+        monkeypatch.setattr(f"betimes.{name}.PAGE_MAX", PAGE, raising=False)
     for name in ("verdict_list", "upcoming_items"):
         monkeypatch.setattr(f"betimes.ledger.{name}.READ_MAX", PAGE // 2)
         monkeypatch.setattr(f"betimes.ledger.{name}.LOOKED_AT_MAX", PAGE)

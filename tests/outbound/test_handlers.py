@@ -105,7 +105,7 @@ def test_a_name_no_target_can_have_is_refused(handlers: Handlers, name: str) -> 
 
 def test_a_function_that_takes_neither_one_nor_two_arguments_is_refused(handlers: Handlers) -> None:
     for function in (lambda: None, lambda a, b, c: None, lambda *, payload: None):
-        with pytest.raises(Invalid, match="takes the payload, or"):
+        with pytest.raises(Invalid, match="must take one value"):
             handlers.handler("brief")(function)
     assert handlers.executors() == {}
 
@@ -170,3 +170,21 @@ async def test_a_thread_sees_the_context_variables_of_its_call(handlers: Handler
 
     correlation.set("abc")
     assert await execute(handlers, "brief") == "abc"
+
+
+async def test_where_a_function_failed_is_in_the_log_unless_it_gave_up_on_purpose(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def breaks(payload: Any) -> None:
+        raise LookupError("no such file")
+
+    async def gives_up(payload: Any) -> None:
+        raise GiveUp("no device")
+
+    for function, kind in ((breaks, LookupError), (gives_up, GiveUp)):
+        with pytest.raises(kind):
+            await handlers.bind(function)({}, HandlerContext("account:a:1:0", "acme", 1))
+    [record] = caplog.records
+    assert "breaks failed when called for account:a:1:0" in record.message
+    assert record.exc_info
+    assert record.exc_info[2]

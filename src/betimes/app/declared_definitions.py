@@ -7,8 +7,11 @@ nothing at all is taken for a visitor and changes nothing, unless it was given i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from betimes.app.decorators import Declarations
-from betimes.core.errors import NotFound
+from betimes.core.errors import Invalid, NotFound
 from betimes.engine.reports import Report, Reporter
 from betimes.schedules.service import Schedules
 from betimes.sensors.service import Sensors
@@ -24,13 +27,24 @@ class NotDeclared(Exception):
 async def put_declared(own: Tenancy, declared: Declarations, undeclared: str, report: Reporter) -> None:
     """Define what is declared; pause or delete, as `undeclared` says, what `own`'s application declared before."""
     for schedule in declared.schedules:
-        await own.schedules.put(schedule.schedule_id or "", schedule)
+        with _naming("schedule", schedule.schedule_id):
+            await own.schedules.put(schedule.schedule_id or "", schedule)
     for sensor in declared.sensors:
-        await own.sensors.put(sensor.sensor_id or "", sensor)
+        with _naming("sensor", sensor.sensor_id):
+            await own.sensors.put(sensor.sensor_id or "", sensor)
     if undeclared == "keep":
         return
     await _drop(own.schedules, {each.schedule_id for each in declared.schedules}, undeclared, report)
     await _drop(own.sensors, {each.sensor_id for each in declared.sensors}, undeclared, report)
+
+
+@contextmanager
+def _naming(what: str, id: str | None) -> Iterator[None]:
+    """Say in a refusal which of the declarations it is about."""
+    try:
+        yield
+    except Invalid as refused:
+        raise type(refused)(f"@bt.{what} of {id}: {refused}", refused.problems, refused.total) from None
 
 
 async def _drop(service: Schedules | Sensors, declared: set[str | None], undeclared: str, report: Reporter) -> None:

@@ -58,7 +58,7 @@ ShowState: TypeAlias = Callable[[str, Any], Any]
 ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
 """The same, with warnings and the segment that wrote it."""
 PATCH_TRIES = 5
-SEGMENTS_MAX = 400
+SEGMENTS_MAX = 300
 """Segments that one page of a list looks through, about; what is left is behind its cursor."""
 READ_MAX = 100
 """Segments that are read at once, if not more are asked for."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from betimes.core.datetimes import instant
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, parse, render, seconds
 
 
 class VirtualClock:
     """Give it to a store in place of the real clock; it is called for the instant."""
 
-    def __init__(self, start: Instant | str = "2026-01-05T09:00:00Z") -> None:
-        self._now = parse(start) if isinstance(start, str) else start
+    def __init__(self, start: Instant | str | datetime = "2026-01-05T09:00:00Z") -> None:
+        self._now = _instant_of(start)
 
     def __call__(self) -> Instant:
         return self._now
@@ -18,10 +22,20 @@ class VirtualClock:
         """Move forward by a number of seconds."""
         return self.advance_to(self._now + seconds(by_s))
 
-    def advance_to(self, at: Instant | str) -> Instant:
+    def advance_to(self, at: Instant | str | datetime) -> Instant:
         """Move forward to an instant; a clock never goes back."""
-        target = parse(at) if isinstance(at, str) else at
+        target = _instant_of(at)
         if target < self._now:
             raise ValueError(f"the clock is at {render(self._now)} and cannot go back to {render(target)}")
         self._now = target
         return target
+
+
+def _instant_of(at: Instant | str | datetime) -> Instant:
+    if isinstance(at, datetime):
+        return instant(at)
+    if isinstance(at, str):
+        return parse(at)
+    if at.__class__ is not int:
+        raise Invalid(f"a clock stands at a text such as 2026-01-05T09:00:00Z or an aware datetime, not at {at!r:.80}")
+    return at

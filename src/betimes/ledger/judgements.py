@@ -16,7 +16,7 @@ from betimes.domain.paging import Listing
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
 
-EARLIER_MAX, LATER_MAX = 200, 400
+EARLIER_MAX, LATER_MAX = 100, 200
 """Segments of a stream before and after one that are looked through for other judgements of the same thing."""
 
 

@@ -14,7 +14,6 @@ from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, parse_cause, parse_segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
-    LOOKED_AT_MAX,
     PAGE_CHARS_MAX,
     CursorPlace,
     Listing,
@@ -29,7 +28,7 @@ from betimes.domain.requests import check_request, in_slices
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.explanation import Explanation, explain, summarise_segment
-from betimes.engine.store import PAGE_MAX, LedgerQuery
+from betimes.engine.store import LedgerQuery
 from betimes.ledger.alternative_search import AlternativesView
 from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
@@ -47,6 +46,8 @@ from betimes.ledger.timeline import Timeline
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
 from betimes.ledger.verdict_list import VerdictList
 
+LOOKED_AT_MAX = 500
+"""Segments that one page looks at, where no index has what it is narrowed by."""
 JUDGEMENTS_MAX = 25
 """Judgements of the same thing that are shown before one, and after it."""
 Order: TypeAlias = Literal["asc", "desc"]
@@ -165,7 +166,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         found: list[Segment] = []
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
-        size = limit + 1 if filters.event_type is None else PAGE_MAX
+        size = limit + 1 if filters.event_type is None else LOOKED_AT_MAX
         chars = looked_at = 0
         while looked_at < LOOKED_AT_MAX:
             page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
@@ -179,7 +180,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             if len(page) < size:
                 return found, place, False
             looked_at += size
-            size = min(PAGE_MAX, max(1, LOOKED_AT_MAX - looked_at))  # some are of domains the caller may not see
+            size = max(1, LOOKED_AT_MAX - looked_at)  # some are of domains the caller may not see
         return found, place, True
 
     def _query(self, filters: LedgerFilters, place: int, size: int, *, backwards: bool) -> LedgerQuery:

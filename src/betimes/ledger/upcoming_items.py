@@ -33,7 +33,7 @@ from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 
-LOOKED_AT_MAX = 800
+LOOKED_AT_MAX = 600
 READ_MAX = 200
 ROWS_ALL = 999_999
 """More things than wait in a stream: all of them were shown."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,13 +22,14 @@ import msgspec
 
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Invalid
-from betimes.engine.effects import Executor
+from betimes.engine.effects import Executor, GiveUp, RetryAfter
 from betimes.intents.action import Action
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 THREADS_MAX = 16
 PREFIX = "handler:"
+_log = logging.getLogger("betimes.handlers")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -112,6 +114,12 @@ class Handlers:
                 return await result if inspect.isawaitable(result) else result
             except SystemExit as error:
                 raise RuntimeError(f"the handler exited with {error.code!r}") from error
+            except (GiveUp, RetryAfter):
+                raise  # said on purpose
+            except Exception:
+                # What is recorded is one line; whoever wrote the function needs to see where it failed.
+                _log.warning("%s failed when called for %s", _name_of(function), context.effect_id, exc_info=True)
+                raise
 
         return invoke
 
@@ -120,6 +128,10 @@ class Handlers:
         work = copy_context().run
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work, _call, function, *arguments)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
 
 
 def wants_context(function: Callable[..., Any]) -> bool:
@@ -134,7 +146,8 @@ def wants_context(function: Callable[..., Any]) -> bool:
         except TypeError:
             continue
         return len(arguments) == 2
-    raise Invalid(f"a handler takes the payload, or the payload and a context; {function!r} takes {signature}")
+    message = f"{_name_of(function)}{signature} must take one value, a payload or a message, or that and a context"
+    raise Invalid(message)
 
 
 def _given_context(function: Callable[..., Any], action: Action) -> Any:
