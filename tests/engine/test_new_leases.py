@@ -19,7 +19,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectQuery
-from betimes.engine.tenants.model import SetHold, tenant_stream
+from betimes.engine.tenants.model import SetHold, SetPolicy, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock, decide
@@ -166,6 +166,29 @@ async def test_no_more_calls_are_made_at_once_than_there_are_slots(backend: Back
         announce.go_on.set()
         await wait_for_status(w, "done", 25)
         assert announce.peak == 4
+
+
+async def test_calls_held_ready_of_one_tenant_do_not_keep_those_of_another_in_the_store(
+    backend: Backend, tmp_path: Path
+) -> None:
+    announce, greet, settings = Announcer(), Announcer(), EngineSettings(calls_max=4, poll_s=0.01)
+    executors = {"handler:announce": announce, "handler:greet": greet}
+    async with world(backend, tmp_path, policy=ANNOUNCES, executors=executors, settings=settings) as w:
+        greets = SetPolicy({"gates": {"greet": True, "announce": False}})
+        await w.engine.submit(Submission(stream=tenant_stream("other"), command=greets))
+        w.engine.start_workers()
+        for _ in range(40):
+            w.engine._calls._caller.pace.note_end(asyncio.get_running_loop().time())
+        announce.go_on.clear()
+        knocks = [
+            Submission(stream=StreamId("acme", "gate", f"g{number}"), command=Knock("ann")) for number in range(24)
+        ]
+        await w.engine.submit_many(knocks)
+        await wait_until(lambda: len(announce.calls) == 3)
+        await w.engine.submit(Submission(stream=StreamId("other", "gate", "front"), command=Knock("ann")))
+        await wait_until(lambda: len(greet.calls) == 1)
+        announce.go_on.set()
+        await wait_for_status(w, "done", 25)
 
 
 async def test_a_call_that_waits_for_its_slot_is_given_back_when_the_engine_closes() -> None:

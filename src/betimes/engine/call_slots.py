@@ -24,7 +24,7 @@ class CallSlots:
     """Gives slots to calls, and has those wait that find none."""
 
     def __init__(self, calls_max: int) -> None:
-        self._free = calls_max
+        self.free = calls_max
         self._busy: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
@@ -39,7 +39,7 @@ class CallSlots:
 
     def leave(self, tenant: str) -> None:
         """Give a slot back; whoever waits longest of the tenant that has the fewest gets it."""
-        self._free += 1
+        self.free += 1
         self._busy[tenant] -= 1
         if not self._busy[tenant]:
             del self._busy[tenant]
@@ -55,10 +55,10 @@ class CallSlots:
             self.leave(tenant)
 
     def _has_one_for(self, tenant: str) -> bool:
-        return self._busy[tenant] < SHARE_OF_FREE * self._free
+        return self._busy[tenant] < SHARE_OF_FREE * self.free
 
     def _give(self, tenant: str) -> None:
-        self._free -= 1
+        self.free -= 1
         self._busy[tenant] += 1
 
     def _hand_to_first(self, tenant: str) -> None:

@@ -155,7 +155,7 @@ class Dispatcher:
 
     async def _shares(self, group: ExecutorGroup, room: int, tenant: str | None) -> dict[str, int]:
         """Return how many calls to take of which tenants, by what each has under way here; of one alone, if given."""
-        while room > 0 and (free := self._free()) > 0:
+        while room > 0 and (free := self._free_slots()) > 0:
             tenants = await group.rotation.next(group.names, room) if tenant is None else (tenant,)
             shares = call_shares(tenants, self._open, free, room)
             if shares or tenant is not None or group.rotation.is_at_start:
@@ -164,10 +164,17 @@ class Dispatcher:
         self._has_left_some = True
         return {}
 
-    def _free(self, ahead_max: int = 0) -> int:
-        """Return how many calls may be taken now: those that have slots, and so many more."""
-        calls_max = self._settings.calls_max
-        return min(calls_max + ahead_max - self._open.total(), calls_max + AHEAD_MAX - len(self._running))
+    def _free_slots(self) -> int:
+        """Return how many calls may be taken from the store: those that have slots, whatever others hold ready."""
+        return min(self._caller.slots.free, self._room())
+
+    def _free_ahead(self, ahead_max: int) -> int:
+        """Return how many new calls may be leased: those that have slots, and so many more."""
+        return min(self._settings.calls_max + ahead_max - self._open.total(), self._room())
+
+    def _room(self) -> int:
+        """Return how many more calls fit into memory, with those that are being settled."""
+        return self._settings.calls_max + AHEAD_MAX - len(self._running)
 
     async def _take(self, limit: int, tenant: str | None = None) -> list[asyncio.Task[End]]:
         """Lease calls and begin them; `drain` waits for that even if whoever asked for them is cancelled."""
@@ -237,7 +244,7 @@ class Dispatcher:
         ours = [place for place, write in enumerate(effects) if self._is_ours_at_once(write)]
         if not ours:
             return leases
-        free, held = self._free(self._caller.pace.ahead_max(asked_s)), self._open.copy()
+        free, held = self._free_ahead(self._caller.pace.ahead_max(asked_s)), self._open.copy()
         under_way = Counter(call.executor for call in self._running.values())
         for place in ours:
             write = effects[place]

@@ -103,7 +103,7 @@ class Caller:
         self._executors = executors
         self._settings = settings
         self._report = report
-        self._slots = CallSlots(settings.calls_max)
+        self.slots = CallSlots(settings.calls_max)
         self.pace = CallPace()
 
     async def make(self, lease: Lease, ends_s: float) -> CallResult | None:
@@ -141,11 +141,11 @@ class Caller:
 
     async def _make_in_slot(self, call: EffectCall, renewal: LeaseRenewal) -> Any:
         tenant, loop = call.id.tenant, asyncio.get_running_loop()
-        if waiter := self._slots.take(tenant):
+        if waiter := self.slots.take(tenant):
             try:
                 await renewal.wait_for(waiter)
             except BaseException as error:
-                self._slots.give_up(tenant, waiter)
+                self.slots.give_up(tenant, waiter)
                 if isinstance(error, asyncio.CancelledError):
                     raise NotStarted(STOPPED, (0.0,)) from error
                 raise
@@ -153,7 +153,7 @@ class Caller:
         try:
             return await self._run_executor(call, renewal)
         finally:
-            self._slots.leave(tenant)
+            self.slots.leave(tenant)
             self.pace.note_end(loop.time())
 
     async def _run_executor(self, call: EffectCall, renewal: LeaseRenewal) -> Any:
