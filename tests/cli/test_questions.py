@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from betimes import BlockingBetimes, VirtualClock
+from betimes import BlockingBetimes, ChannelMessage, GiveUp, VirtualClock
 from betimes.core.errors import STATUS
 from tests.cli.running_inside import command as betimes
 
@@ -43,7 +43,7 @@ def test_the_status_says_what_is_late_and_that_nobody_works(folder: Path) -> Non
     assert "tenant default" in said.out
     assert "no process works: start betimes serve or worker" in said.out
     told = betimes("status", "--json", folder=folder).json
-    assert told["backlog"]["alarms_due"] == 2
+    assert told["backlog"]["alarms_due"] == 3, "ana's message, the schedule, and the start of the run"
     assert told["late_s"] > 0
     assert told["problems"]
 
@@ -177,3 +177,77 @@ def test_why_explains_what_was_decided_first_when_the_same_was_asked_for_again(t
     told = betimes("why", "acct-7", "--json", folder=tmp_path).json
     assert told["explanation"]["segment_id"] == "account:acct-7:1"
     assert told["repeated_by"]["segment_id"] == "account:acct-7:2"
+
+
+def test_why_says_whether_what_was_sent_arrived(tmp_path: Path) -> None:
+    raised: dict[str, Exception] = {"bad": GiveUp("no such device."), "slow": ConnectionError("busy")}
+    bt = BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2026-11-17T10:00:00Z"))
+
+    @bt.channel("push")
+    def push(message: ChannelMessage) -> None:
+        if error := raised.get(message.user_id):
+            raise error
+
+    with bt:
+        for user in ("good", "bad", "slow"):
+            bt.notifications.send({**NOTE, "event_id": f"n-{user}", "user_id": user})
+        bt.advance(by_s=1)
+    for user, became in (
+        ("good", "and it was delivered. Nothing stands against it. [NOW, "),
+        ("bad", "but it could not be delivered by push: no such device. Nothing stands against it. [NOW, "),
+        (
+            "slow",
+            "and it is on its way by push; the last attempt failed (ConnectionError('busy')), the next is at 10:00:0",
+        ),
+    ):
+        for name in (user, f"n-{user}"):
+            first = betimes("why", name, folder=tmp_path).out.splitlines()[0]
+            assert first.startswith(f"{user} was sent “n-{user}” (MESSAGE), on Tuesday 17 November 2026 at 10:00 UTC, ")
+            assert f", {became}" in first
+    [result] = betimes("why", "bad", "--json", folder=tmp_path).json["results"]
+    assert (result["key"], result["status"], result["error"]) == ("n-bad", "failed", "no such device.")
+
+
+def test_why_says_whether_what_waited_arrived_in_the_end(tmp_path: Path) -> None:
+    bt = BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2026-11-17T01:10:00Z"))
+
+    @bt.channel("push")
+    def push(message: ChannelMessage) -> None:
+        raise GiveUp("no such device")
+
+    with bt:
+        bt.notifications.set_preferences("ana", QUIET)
+        bt.notifications.send({**NOTE, "event_id": "first"})
+        bt.advance(to="2026-11-17T09:00:00Z")
+    first, again, *_ = betimes("why", "first", folder=tmp_path).out.splitlines()
+    assert first.startswith("ana was not told “first” (MESSAGE) yet, on Tuesday 17 November 2026 at 02:10")
+    assert "delivered" not in first
+    assert again.startswith("It was judged again: at 07:0")
+    assert " ana was sent “first” (MESSAGE), but it could not be delivered by push: no such device. " in again
+
+
+def test_why_says_how_the_run_went(tmp_path: Path) -> None:
+    bt = BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2026-11-17T10:00:00Z"))
+
+    @bt.run("SIGNAL_ARRIVED")
+    def handle(run: dict[str, Any]) -> None:
+        if run["account_id"] == "boom":
+            raise ValueError("no money")
+
+    with bt:
+        for account in ("fine", "boom"):
+            key = f"k-{account}"
+            bt.runs.trigger({"account_id": account, "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": key})
+        bt.advance(by_s=600)
+    for account, became in (
+        ("fine", "and the run succeeded. It is within all limits. [ALLOW, "),
+        ("boom", "but the run failed: ValueError('no money'). It is within all limits. [ALLOW, "),
+    ):
+        for name in (account, f"k-{account}"):
+            first = betimes("why", name, folder=tmp_path).out.splitlines()[0]
+            assert first.startswith(f"{account} was allowed to run for “k-{account}” (SIGNAL_ARRIVED), on Tuesday ")
+            assert f", {became}" in first
+
+
+def test_why_says_that_a_run_has_not_started(folder: Path) -> None:
+    assert ", and the run has not started yet. It is within" in betimes("why", "sig-1", folder=folder).out

@@ -21,6 +21,7 @@ from betimes.ledger.search import SearchHit
 from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineEvent
 from betimes.ledger.verdict_feed import VerdictEvent
+from betimes.ledger.why_results import ResultView, find_results
 from betimes.ledger.why_sentences import write_answer, write_event
 
 LOOKED_BACK = timedelta(days=30)
@@ -48,6 +49,8 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     """The segment that was found, if it only asked for the same again: what was decided first is explained then."""
     alternatives: AlternativesView | None
     """What would have had to be different; `null` where nothing was judged."""
+    results: list[ResultView]
+    """What became of it, if it passed: how deliveries or runs went, of the first things that were judged."""
 
 
 def why(name: str, /, *, at: Tenant = TENANT) -> None:
@@ -147,6 +150,7 @@ async def _explain(
         explanation=explanation,
         repeated_by=None if explanation is found else _event_of(found),
         alternatives=await ledger.alternatives(explanation.segment_id) if explanation.verdict else None,
+        results=await find_results(ledger, explanation),
     )
 
 
@@ -161,7 +165,9 @@ async def _explain_first(ledger: Ledger, found: ExplanationView) -> ExplanationV
 
 def _lines(view: WhyView) -> Iterator[str]:
     """Yield the answer first, then every other decision that was found."""
-    yield from write_answer(view.explanation, view.alternatives, view.timezone, view.now, view.repeated_by)
+    yield from write_answer(
+        view.explanation, view.alternatives, view.timezone, view.now, view.repeated_by, view.results
+    )
     told = {view.explanation.segment_id, view.repeated_by and view.repeated_by.segment_id}
     others = [event for event in view.recent if event.segment_id not in told]
     if others:

@@ -20,6 +20,7 @@ from betimes.ledger.judgements import JudgedView
 from betimes.ledger.known_names import words_in
 from betimes.ledger.service import ExplanationView
 from betimes.ledger.verdict_feed import VerdictEvent
+from betimes.ledger.why_results import ResultView, spell_results
 
 NAMED_MAX = 3
 """Of the things that one decision was about."""
@@ -68,6 +69,7 @@ def write_answer(
     timezone: str,
     now: datetime,
     repeated_by: VerdictEvent | None = None,
+    results: Sequence[ResultView] = (),
 ) -> Iterator[str]:
     """Yield the answer in a few sentences, then what was looked at and what would have changed it."""
     teller = TimeTeller(timezone, view.at)
@@ -79,11 +81,13 @@ def write_answer(
     ago = f", {spell_duration(age_s)} ago" if 0 < age_s < AGO_S_MAX else ""
     happened = _begin(spell_phrase(view.kind, view.id, verdict.outcome, view.judged))
     codes = ", ".join((verdict.outcome, *verdict.reasons, view.segment_id))
-    yield f"{happened}, {teller.full()}{ago}. {teller.localize(verdict.explanation)} [{codes}]"
+    is_last = not _is_judged_later(view)
+    became = spell_results(view.kind, len(view.judged), results, teller.clock) if is_last else ""
+    yield f"{happened}, {teller.full()}{ago}{became}. {teller.localize(verdict.explanation)} [{codes}]"
     if repeated_by:
         codes = ", ".join((repeated_by.outcome, *repeated_by.reasons, repeated_by.segment_id))
         yield f"It was asked for again at {teller.clock(repeated_by.at)}. {repeated_by.explanation} [{codes}]"
-    yield from _write_outlook(view, alternatives, teller)
+    yield from _write_outlook(view, alternatives, teller, results)
     yield from _write_rules(view, teller)
     yield from _write_alternatives(view.kind, alternatives, teller)
 
@@ -106,12 +110,19 @@ def spell_phrase(kind: str, id: str, outcome: str, judged: Sequence[JudgedView])
     return phrase.format(who=id, what=what)
 
 
-def _write_outlook(view: ExplanationView, alternatives: AlternativesView | None, teller: TimeTeller) -> Iterator[str]:
+def _is_judged_later(view: ExplanationView) -> bool:
+    return bool(view.judgements) and view.judgements[-1].segment_id != view.segment_id
+
+
+def _write_outlook(
+    view: ExplanationView, alternatives: AlternativesView | None, teller: TimeTeller, results: Sequence[ResultView]
+) -> Iterator[str]:
     """Yield what became of it later, or else when it would pass."""
-    last = view.judgements[-1] if view.judgements else None
-    if last and last.segment_id != view.segment_id:
+    if _is_judged_later(view):
+        last = view.judgements[-1]
         happened = spell_phrase(last.kind, last.id, last.outcome, view.judged)
-        yield f"It was judged again: at {teller.clock(last.at)} {happened}. {teller.localize(last.explanation)}"
+        became = spell_results(last.kind, len(view.judged), results, teller.clock)
+        yield f"It was judged again: at {teller.clock(last.at)} {happened}{became}. {teller.localize(last.explanation)}"
         return
     verdict = view.verdict
     if verdict is None:

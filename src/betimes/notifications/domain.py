@@ -84,7 +84,7 @@ DOMAIN = Domain(
     deciders=DECIDERS,
     policy=NotificationsPolicy,
     phrases={
-        "NOW": "{who} was told {what}",
+        "NOW": "{who} was sent {what}",
         "LATER": "{who} was not told {what} yet",
         "NEVER": "{who} was not told {what}",
     },
