@@ -126,6 +126,18 @@ def test_a_day_is_shown_in_the_hours_of_the_person(folder: Path) -> None:
     assert "waits" in said.out
 
 
+def test_a_day_of_an_account_is_shown_where_no_person_has_its_name(folder: Path) -> None:
+    said = betimes("day", "acct-7", "--date", "2026-11-17", folder=folder)
+    told, *day = said.out.splitlines()
+    assert told == "No person is called acct-7. This is the day of the account, as with --account:"
+    assert day == betimes("day", "acct-7", "--account", "--date", "2026-11-17", folder=folder).out.splitlines()
+    assert any("sig-1" in line and "ALLOW" in line for line in day)
+    told = betimes("day", "acct-7", "--date", "2026-11-17", "--json", folder=folder).json
+    assert [item["segment_id"] for item in told["items"]] == ["account:acct-7:1"]
+    quiet = betimes("day", "ana", "--account", "--date", "2026-11-17", folder=folder).out
+    assert "No person" not in quiet
+
+
 def test_a_day_in_which_the_clock_changes_has_its_own_length(folder: Path) -> None:
     told = betimes("day", "ana", "--date", "2026-10-25", "--json", folder=folder).json
     assert (told["since"], told["until"]) == ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")

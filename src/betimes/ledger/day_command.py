@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from betimes.catalogue import DOMAINS
 from betimes.cli.options import TENANT, Tenant
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
 from betimes.core.errors import NotFound
+from betimes.core.outlooks import Subject
 from betimes.core.zones import from_local, zone
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
@@ -32,26 +34,26 @@ def day(
     Parameters
     ----------
     id
-        The person, or with --account the account.
+        The person, or with --account the account; also an account whose name no person has.
     date
         The day in their own zone; today by default.
     account
         Whether it is an account.
     """
-    subject: dict[str, Any] = {"account_id": id} if account else {"user_id": id}
 
-    async def work(ledger: Ledger) -> TimelineView:
-        known = await ledger.timeline(**subject)  # its zone says when the day begins
-        since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
-        view = await ledger.timeline(**subject, since=since, until=until)
-        if not (view.items or view.waiting or view.bands or view.forecast):
-            await _demand_known(ledger, id)
-        return view
+    async def work(ledger: Ledger) -> tuple[TimelineView, bool]:
+        view = await _read_day(ledger, "account_id" if account else "user_id", id, date)
+        if view.items or view.waiting or view.bands or view.forecast:
+            return view, False
+        is_other = await _find_subject(ledger, id) == "account_id" and not account
+        return (await _read_day(ledger, "account_id", id, date) if is_other else view), is_other
 
-    view = ask_ledger(at, work)
+    view, is_other = ask_ledger(at, work)
     if at.json:
         show_json(view)
         return
+    if is_other:
+        say(f"No person is called {id}. This is the day of the account, as with --account:")
     local = zone(view.timezone)
     offset = f"{view.since.astimezone(local):%z}"
     say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]})")
@@ -62,13 +64,27 @@ def day(
         say("There was more than is shown here: betimes ledger has all of it.")
 
 
-async def _demand_known(ledger: Ledger, id: str) -> None:
-    """Raise `NotFound` if nothing has this name; a day on which nothing happened is no such case."""
-    if not any(hit.type == "stream" and hit.id == id for hit in (await ledger.search(id)).items):
+async def _read_day(ledger: Ledger, subject: Subject, id: str, date: date | None) -> TimelineView:
+    """Return the timeline of one day, which begins and ends in the zone of the person."""
+    named: dict[str, Any] = {subject: id}
+    known = await ledger.timeline(**named)
+    since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
+    return await ledger.timeline(**named, since=since, until=until)
+
+
+async def _find_subject(ledger: Ledger, id: str) -> Subject:
+    """Return whether a person or only an account has this name; raise `NotFound` if nothing has.
+
+    A day on which nothing happened is no such case.
+    """
+    kinds = {hit.kind for hit in (await ledger.search(id)).items if hit.type == "stream" and hit.id == id}
+    if not kinds:
         raise NotFound(
             f"nobody is called {id[:80]!r}: name a person, or an account with --account; betimes ledger shows who "
             "there is, and betimes why finds what has another name"
         )
+    named = {one.subject for domain in DOMAINS for one in domain.subjects if one.kind in kinds and not one.by_owner}
+    return "account_id" if named == {"account_id"} else "user_id"
 
 
 def day_bounds(timezone: str, day: date) -> tuple[datetime, datetime]:
