@@ -33,7 +33,7 @@ from betimes.domain.target_scopes import scope_to_save
 from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark
 from betimes.engine.codecs import checkpoint_of
-from betimes.engine.store import LedgerQuery, StreamRow
+from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamRow
 from betimes.runs.model import run_stream
 
 
@@ -350,13 +350,14 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
         """Return the outcome of each run that exists and can be read."""
         streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
-        rows = await self.engine.store.load(streams) if streams else {}
         kinds = self.engine.kinds
         found: Listing[tuple[str, RunBrief]] = Listing()
-        for name, row in rows.items():
-            with found.reading(name):
-                if brief := run_brief(kinds.of(name).state(name, row.schema, row.state)):
-                    found.items.append((name.id, brief))
+        for start in range(0, len(streams), PAGE_MAX):
+            rows = await self.engine.store.load(streams[start : start + PAGE_MAX])
+            for name, row in rows.items():
+                with found.reading(name):
+                    if brief := run_brief(kinds.of(name).state(name, row.schema, row.state)):
+                        found.items.append((name.id, brief))
         return dict(found.items)
 
 

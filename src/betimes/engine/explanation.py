@@ -16,7 +16,7 @@ from betimes.engine.store import EffectQuery, EffectRow, LedgerQuery, Store
 
 TURN_MAX = 100
 """How many segments before one are looked at for the first of its turn, which is written next to it."""
-FOLLOWING_MAX = 300
+FOLLOWING_MAX = 200
 """How many of its tenant after one are looked at for those it led to; its correlation finds as many again."""
 
 

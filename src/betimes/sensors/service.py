@@ -1,15 +1,14 @@
 """Sensors as people work with them: definitions, messages, evaluations by hand, secrets.
 
-An evaluation by hand calls the evaluator in this process (`evaluate=`, see `betimes.sensors.evaluators`) and records
-its answer against the state it began with. A message that is not authenticated by an API key is checked here
-against the sensor's own secret; an unknown sensor is read_answer like a bad signature.
+An evaluation by hand calls the evaluator in this process and records its answer against the state it began with. A
+message without an API key is checked against the sensor's own secret; an unknown sensor is answered like a bad one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -340,6 +339,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         for view in views:
             with found.reading(view.segment_id or view.evaluation_id):
                 found.items += await self._complete_views(self.stream("sensor", view.sensor_id), view)
+        found.items = await self._with_runs(found.items)
         return found.page(cursor_of(filters, place) if place else None)
 
     async def _views_of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
@@ -349,8 +349,8 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         for accepted in await self.engine.store.ledger(query):
             if accepted.stream == stream and (view := evaluation_in(accepted, self.events_in(accepted))):
                 outcome = await self._outcome_view(stream, accepted) if view.status == "pending" else None
-                found.append(await self._with_runs(outcome or view))
-        return found
+                found.append(outcome or view)
+        return await self._with_runs(found)
 
     async def _recorded_view(self, stream: StreamId, recorded: Recorded) -> EvaluationView:
         segment = await self.segment(stream, recorded.reply.segment)
@@ -359,7 +359,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             raise NotFound(f"the evaluation {recorded.segment_id} was pruned")
         if view.status == "pending" and recorded.replayed:
             view = await self._outcome_view(stream, segment) or view
-        return replace(await self._with_runs(view), is_replay=recorded.replayed)
+        return replace((await self._with_runs([view]))[0], is_replay=recorded.replayed)
 
     async def _outcome_view(self, stream: StreamId, received: Segment) -> EvaluationView | None:
         """Return the outcome of a message that was evaluated later, looking through a bounded number of segments."""
@@ -376,10 +376,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return None
 
     async def _complete_views(self, stream: StreamId, view: EvaluationView) -> builtins.list[EvaluationView]:
-        """Return the view with its runs and message id; none for a message whose outcome is a row of its own."""
+        """Return the view with its message id; none for a message whose outcome is a row of its own."""
         if view.status == "pending" and not await self._is_pending(stream, view):
             return []
-        return [await self._with_runs(await self._with_message_id(stream, view))]
+        return [await self._with_message_id(stream, view)]
 
     async def _is_pending(self, stream: StreamId, view: EvaluationView) -> bool:
         version = int(view.evaluation_id.rsplit(":", 2)[1])
@@ -395,6 +395,6 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         accepted = evaluation_in(received, self.events_in(received)) if received else None
         return replace(view, message_id=accepted.message_id) if accepted else view
 
-    async def _with_runs(self, view: EvaluationView) -> EvaluationView:
-        runs = await self.runs([request.run_id for request in view.run_requests])
-        return replace(view, run_requests=[replace(r, run=runs.get(r.run_id)) for r in view.run_requests])
+    async def _with_runs(self, views: Sequence[EvaluationView]) -> builtins.list[EvaluationView]:
+        runs = await self.runs([asked.run_id for view in views for asked in view.run_requests])
+        return [replace(v, run_requests=[replace(r, run=runs.get(r.run_id)) for r in v.run_requests]) for v in views]
