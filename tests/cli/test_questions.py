@@ -138,6 +138,26 @@ def test_a_day_of_an_account_is_shown_where_no_person_has_its_name(folder: Path)
     assert "No person" not in quiet
 
 
+def test_a_day_of_an_account_tells_its_cooldown_from_the_debounce_of_a_type(tmp_path: Path) -> None:
+    def read_bands() -> list[str]:
+        said = betimes("day", "acct-7", "--account", "--date", "2026-11-17", folder=tmp_path).out
+        return [line.strip() for line in said.splitlines() if line.startswith("  ")]
+
+    url, clock = f"sqlite:///{tmp_path}/betimes.db", VirtualClock("2026-11-17T10:00:00Z")
+    with BlockingBetimes(url, clock=clock, workers=False) as bt:
+        bt.runs.trigger({"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "one"})
+    assert read_bands() == ["10:00:00–10:05:00 cooldown", "10:00:00–10:01:00 debounce (SIGNAL_ARRIVED)"]
+    bt = BlockingBetimes(url, clock=VirtualClock("2026-11-17T11:00:00Z"), workers=False)
+    bt.run("SLOW", debounce_seconds=5, debounce_mode="trailing", cooldown_seconds=600)(print)
+    with bt:
+        bt.runs.trigger({"account_id": "acct-7", "trigger_type": "SLOW", "idempotency_key": "two"})
+        bt.advance(by_s=5)
+    assert read_bands()[2:] == [
+        "11:00:05–11:05:05 cooldown (SIGNAL_ARRIVED, LIFECYCLE_STATE_CHANGE, POSTURE_CHANGE and 3 more)",
+        "11:00:05–11:10:05 cooldown (SLOW)",
+    ]
+
+
 def test_a_day_in_which_the_clock_changes_has_its_own_length(folder: Path) -> None:
     told = betimes("day", "ana", "--date", "2026-10-25", "--json", folder=folder).json
     assert (told["since"], told["until"]) == ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")

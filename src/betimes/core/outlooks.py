@@ -12,7 +12,7 @@ import msgspec
 from betimes.core.instants import Instant
 
 Subject: TypeAlias = Literal["user_id", "account_id"]
-BandName: TypeAlias = Literal["quiet_hours", "digest", "cooldown", "incident", "ban", "grace", "paused"]
+BandName: TypeAlias = Literal["quiet_hours", "digest", "cooldown", "debounce", "incident", "ban", "grace", "paused"]
 
 
 class WaitingItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ const WORDS = /** @type {Record<string, string>} */ ({
   quiet_hours: "quiet hours",
   digest: "digest",
   cooldown: "cooldown",
+  debounce: "debounce",
   incident: "incident",
   ban: "banned",
   grace: "grace",

@@ -186,6 +186,7 @@ function legend(day, hasWorlds) {
     band("quiet_hours", "quiet hours"),
     band("digest", "digest"),
     band("cooldown", "cooldown"),
+    band("debounce", "debounce"),
     band("grace", "grace"),
     band("incident", "incident"),
     band("ban", "ban"),
