@@ -238,7 +238,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return state.definition.auth
 
     async def message(self, sensor_id: str, message: Message | Mapping[str, Any]) -> EvaluationView:
-        """Take a message once; a repeat of its id is read_answer with the first outcome."""
+        """Take a message once; a repeat of its id is answered with the first outcome."""
         if isinstance(message, Mapping):
             message = parse_message({}, msgspec.json.encode(message))
         stream = self.stream("sensor", sensor_id)
