@@ -8,6 +8,7 @@ steps of ten minutes, a little real time apart, so that whoever calls the API me
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
@@ -98,6 +99,7 @@ class Town:
         """Declare the handler of the assistant and the source of prices."""
         self._bt.handler("think")(_think)
         self._bt.handler("print_invoices")(_print_invoices)
+        logging.getLogger("betimes.handlers").setLevel(logging.CRITICAL)  # that one fails on purpose
         self._bt.source("price")(lambda ticker: Decimal(self._random.randrange(115, 140)))
 
     async def settle(self, stopping: asyncio.Event) -> None:
