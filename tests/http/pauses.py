@@ -14,8 +14,9 @@ import gc
 import re
 import sys
 from asyncio.events import Handle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from time import process_time, thread_time
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ RATIO_MAX = 10
 """Reference steps that one step of the loop may take; such a step takes about 5 ms on an idle machine."""
 WORK_MAX = 100
 """Reference steps that all threads may take for one request: what grows faster than its body takes far more."""
+ATTEMPTS_MAX = 3
+"""Times a body that takes long is sent: a neighbour on the machine makes one attempt long, the body itself every one."""
 FILLED = {"account_id": "a", "user_id": "u-1", "intent_id": "a", "schedule_id": "a", "sensor_id": "a", "run_id": "r"}
 
 
@@ -150,11 +153,8 @@ async def find_pauses_of_lists(client: Client) -> list[Pause]:
     found = []
     with measure_steps() as steps, heap_set_aside():
         for path in HEAVY_LISTS:
-            reference_s = reference_step()
-            await asyncio.sleep(0)
-            steps.take()
-            await asyncio.create_task(client("GET", path if path.endswith("json") else f"{path}?limit=200"))
-            found.append(Pause(steps.take() / reference_s, 0.0, f"GET {path}", "heavy rows"))
+            asked = path if path.endswith("json") else f"{path}?limit=200"
+            found.append(await least_pause(partial(client, "GET", asked), steps, (f"GET {path}", "heavy rows")))
     return sorted(found, reverse=True)
 
 
@@ -175,14 +175,29 @@ async def find_pauses(
                 told = (f"{route.method} {route.path}", name)
                 if not re.search(only, " ".join(told)):
                     continue
-                reference_s = reference_step()
-                await asyncio.sleep(0)  # so that the reference is no part of the next step
-                steps.take()
-                begun_s = process_time()
-                await asyncio.create_task(client.send(route.method, path, b"", headers, raw))
-                work_s, longest_s = process_time() - begun_s, steps.take()
-                found.append(Pause(longest_s / reference_s, work_s / reference_s, *told))
+                send = partial(client.send, route.method, path, b"", headers, raw)
+                found.append(await least_pause(send, steps, told))
     return sorted(found, reverse=True)
+
+
+async def least_pause(send: Callable[[], Coroutine[Any, Any, Any]], steps: Steps, told: tuple[str, str]) -> Pause:
+    """Return the pause of a request, the least of several attempts if the first is long."""
+    least = await _measure_pause(send(), steps, told)
+    for _ in range(ATTEMPTS_MAX - 1):
+        if least.is_long:
+            least = min(least, await _measure_pause(send(), steps, told))
+    return least
+
+
+async def _measure_pause(request: Coroutine[Any, Any, Any], steps: Steps, told: tuple[str, str]) -> Pause:
+    """Make a request; return its longest step and all its work, both in reference steps measured right before."""
+    reference_s = reference_step()
+    await asyncio.sleep(0)  # so that the reference is no part of the next step
+    steps.take()
+    begun_s = process_time()
+    await asyncio.create_task(request)
+    work_s, longest_s = process_time() - begun_s, steps.take()
+    return Pause(longest_s / reference_s, work_s / reference_s, *told)
 
 
 def soak_pauses(only: str = "") -> int:

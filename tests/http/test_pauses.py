@@ -13,7 +13,14 @@ from betimes.core.streams import StreamId
 from betimes.engine.cache import Cached
 from betimes.notifications.model import Delivery, InboxState
 from tests.http.extremes import NOTE
-from tests.http.pauses import find_pauses, find_pauses_of_lists
+from tests.http.pauses import (
+    RATIO_MAX,
+    find_pauses,
+    find_pauses_of_lists,
+    least_pause,
+    measure_steps,
+    reference_step,
+)
 from tests.http.populated import declare, populate
 from tests.http.served import Site, site
 
@@ -51,6 +58,17 @@ async def test_addresses_of_more_channels_than_there_can_be_are_one_problem() ->
             assert [(error["path"], error["message"]) for error in reply.json["errors"]] == [
                 ("addresses", "at most 64; it has 65")
             ]
+
+
+async def test_a_step_that_is_long_every_time_is_found_and_one_that_was_long_once_is_not() -> None:
+    async def work(step_count: int) -> None:
+        for _ in range(step_count):
+            reference_step()
+
+    with measure_steps() as steps:
+        assert (await least_pause(lambda: work(2 * RATIO_MAX), steps, ("GET /", "always"))).is_long
+        step_counts = iter((2 * RATIO_MAX, 1))
+        assert not (await least_pause(lambda: work(next(step_counts)), steps, ("GET /", "once"))).is_long
 
 
 async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:
