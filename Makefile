@@ -51,11 +51,15 @@ fast-tests: $(READY) ## everything that takes no patience
 slow-tests: $(READY) browser ## simulations, PostgreSQL, a browser, processes that are killed
 	$(BIN)/pytest -n 3 --dist worksteal -m "$(SLOW)" $(ARGS)
 
-# The tests of pages need one; they are skipped where there is none and it cannot be installed.
-browser: ## Debian's Chromium, installed if it is missing and one may
-	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || \
-		{ [ "$$(id -u)" = 0 ] && apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } > /dev/null 2>&1 || \
+# The tests of pages need one; they are skipped where there is none and it cannot be installed. Where a whole Chromium is
+# there, the lighter one is asked for once.
+HAS_BROWSER = command -v chromium || command -v chromium-browser
+APT_INSTALL = DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
+
+browser: | $(BIN)/python ## Debian's Chromium without windows, or else with, installed if it is missing and one may
+	@{ command -v chromium-headless-shell || { [ -e $(VENV)/.browser ] && { $(HAS_BROWSER); }; } || \
+		{ [ "$$(id -u)" = 0 ] && touch $(VENV)/.browser && apt-get update -qq && \
+		{ $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } || $(HAS_BROWSER); } > /dev/null 2>&1 || \
 		echo "there is no Chromium, and it cannot be installed here: the tests of pages are skipped"
 
 bench: $(PEERS) ## measure, e.g. make bench ARGS=--json

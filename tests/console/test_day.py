@@ -172,3 +172,12 @@ async def test_somebody_who_is_not_known_gets_a_way_to_begin(nothing: Served, vi
         await expect(page.get_by_role("figure").first).to_contain_text(
             f"curl -X POST {nothing.address}/v1/notifications"
         )
+
+
+async def test_the_names_of_lanes_stay_where_a_day_scrolls(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address, width=320) as visit:
+        page = await visit.open("/console/people/p0?date=2026-03-27")
+        drawn = page.get_by_role("region", name="The day, drawn")
+        for place in (0, 1000):
+            await drawn.evaluate("(box, place) => box.scrollTo(place, 0)", place)
+            await expect(drawn.get_by_text("Notifications", exact=True)).to_be_in_viewport()

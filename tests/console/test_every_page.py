@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Page, Route
@@ -15,6 +16,7 @@ from playwright.async_api import Page, Route
 from betimes.console.site import START, load_assets, modules_of, page_modules
 from tests.console.conftest import Visiting
 from tests.console.town import Served
+from tests.console.visits import Scheme
 
 pytestmark = pytest.mark.browser
 
@@ -27,16 +29,19 @@ CONTRAST: dict[str, Any] = {"type": "rule", "values": ["color-contrast"]}
 HIDE_REPEATS = """() => {
   const attributes = (one) => [...one.attributes].map((each) => each.name).sort();
   const make = (one) => `${one.tagName} ${one.getAttribute("class")} ${attributes(one)}`;
-  for (const parent of document.querySelectorAll("tbody, ul, ol")) {
+  for (const parent of document.querySelectorAll("tbody, ul, ol, svg, svg g")) {
     const seen = {};
     for (const child of parent.children) {
-      const name = [child, ...child.querySelectorAll("*")].map(make).join();
+      const parts = [child, ...child.querySelectorAll("*")];
+      const name = parts.map(make).join();
       seen[name] = (seen[name] ?? 0) + 1;
-      if (seen[name] > 3) child.style.display = "none";
+      const isMark = child instanceof SVGElement && parts.some((one) => one.matches("a, [tabindex]"));
+      child.style.display = seen[name] > 2 && !isMark ? "none" : "";
     }
   }
 }"""
-"""Of rows and items made of the same elements, classes and attributes, three are looked at."""
+"""Of rows, items and shapes made of the same elements, classes and attributes, two are looked at; marks that somebody
+can press are all looked at, because one may be too near to another."""
 AXE = Axe().axe_script
 STATIC = Path(__file__).parents[2] / "src" / "betimes" / "console" / "static"
 LISTS = (
@@ -67,12 +72,14 @@ async def check_page(page: Page) -> None:
     for width in (320, 768, 1440):  # 320 is also what a window of 1280 has at 400 %
         await page.set_viewport_size({"width": width, "height": 900})
         wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, f"{wide} px too wide at {width}"
+        assert wide <= 0, f"{page.url} is {wide} px too wide at {width}"
     await page.evaluate(HIDE_REPEATS)
-    await page.evaluate(AXE)
-    assert await violations(page, RULES) == []
-    await page.emulate_media(color_scheme="dark")
-    assert await violations(page, CONTRAST) == []
+    if await page.evaluate("typeof axe") == "undefined":
+        await page.evaluate(AXE)
+    looks: tuple[tuple[Scheme, dict[str, Any]], ...] = (("light", RULES), ("dark", CONTRAST))
+    for scheme, rules in looks:
+        await page.emulate_media(color_scheme=scheme)
+        assert await violations(page, rules) == [], f"{page.url} in {scheme}"
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -89,24 +96,23 @@ async def test_a_page_of_a_town(town: Served, visiting: Visiting, path: str) -> 
 @pytest.mark.parametrize("name", DETAILS)
 async def test_a_page_of_one_thing(town: Served, visiting: Visiting, name: str) -> None:
     asked, key, path = DETAILS[name]
+    async with aiohttp.ClientSession(town.address) as session, session.get(asked) as answer:
+        found = await answer.json()
     async with visiting(town.address) as visit:
-        await visit.open("/console/health")
-        found = await visit.page.evaluate(
-            "(path) => fetch(path, {headers: {'X-Tenant': 'default'}}).then((one) => one.json())", asked
-        )
-        visit.requests.clear()
         page = await visit.open(f"/console{path}{found['items'][0][key].replace(':', '%3A')}")
         assert await page.evaluate("document.querySelectorAll('*').length") <= NODES_MAX
         assert len(visit.requests) <= REQUESTS_MAX, visit.requests
         await check_page(page)
 
 
-@pytest.mark.parametrize("path", LISTS)
-async def test_a_page_where_nothing_has_happened(nothing: Served, visiting: Visiting, path: str) -> None:
+@pytest.mark.parametrize("paths", [LISTS[::2], LISTS[1::2]], ids=("one half", "the other half"))
+async def test_pages_where_nothing_has_happened(nothing: Served, visiting: Visiting, paths: tuple[str, ...]) -> None:
     async with visiting(nothing.address) as visit:
-        page = await visit.open(f"/console{path}")
-        visit.excuse("404")
-        await check_page(page)
+        await visit.open("/console/health")
+        for path in paths:
+            page = await visit.follow(f"/console{path}")
+            visit.excuse("404")
+            await check_page(page)
 
 
 def test_the_shell_is_small() -> None:

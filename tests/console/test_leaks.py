@@ -14,7 +14,7 @@ from tests.console.visits import Visit
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("Now", "What's next", "Ledger", "Schedules", "Runs", "Effects", "Policy lab", "Playground", "Health", "Admin")
+PATHS = ("", "/next", "/ledger", "/schedules", "/runs", "/effects", "/lab", "/try", "/health", "/admin")
 COUNT_TIMERS = """
 window.ticking = new Set();
 const [begin, end] = [window.setInterval, window.clearInterval];
@@ -48,15 +48,13 @@ async def test_fifty_pages_later_nothing_more_is_kept(town: Served, visiting: Vi
         await visit.page.add_init_script(COUNT_TIMERS)
         page = await visit.open("/console")
         devtools = await page.context.new_cdp_session(page)
-        links = page.get_by_role("navigation", name="Pages")
 
         async def walk(pages: int) -> Kept:
-            for name in (*islice(cycle(NAMES), pages), "Ledger"):
-                await links.get_by_role("link", name=name, exact=True).click()
-                await visit.settle()
+            for path in (*islice(cycle(PATHS), pages), "/ledger"):
+                await visit.follow(f"/console{path}")
             return await count_kept(visit, devtools)
 
-        first, last = await walk(len(NAMES)), await walk(50)
+        first, last = await walk(len(PATHS)), await walk(50)
         assert (last.pulse_listeners, last.timers) == (first.pulse_listeners, first.timers)
         assert last.nodes <= 1.5 * first.nodes
         assert last.listeners <= 1.5 * first.listeners

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import aiohttp
@@ -80,6 +81,7 @@ async def test_sending_for_real_is_shown_first_and_then_recorded(visiting: Visit
         page = await visit.open("/console/try?as=json")
         body = '{"account_id": "acct-1", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k-1"}'
         await page.get_by_role("combobox", name="Command").select_option("trigger")
+        await expect(page.get_by_role("textbox", name="Body")).to_have_value(re.compile("account_id"))
         await page.get_by_role("textbox", name="Body").fill("{")
         await expect(page.get_by_text("Not JSON")).to_be_visible()
         await page.get_by_role("textbox", name="Body").fill(body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from betimes.app.configuration import Configuration
 from betimes.console.settings import ConsoleSettings
 from betimes.domain.service import Caller
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.process import Streams
 from betimes.http.proxy_sign_in import ProxySignIn, parse_networks
 from tests.console.conftest import Visiting
 from tests.console.town import Served, served
@@ -124,8 +126,9 @@ async def test_no_other_request_goes_by_the_name() -> None:
 
 @pytest.mark.browser
 async def test_what_happens_goes_on_live_after_the_proxy_signed_somebody_in_again(
-    visiting: Visiting, loop: LoopThread
+    visiting: Visiting, loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("betimes.http.process.Streams", partial(Streams, comment_s=0.5))  # so soon it learns of the key
     async with behind_proxy() as server, visiting(server.address) as visit:
         await visit.page.set_extra_http_headers(LENA)
         page = await visit.open("/console/ledger")

@@ -107,3 +107,18 @@ async def test_ticks_of_a_town_are_seen_with_their_runs(town: Served, visiting: 
         ticks = page.get_by_role("table", name="Ticks, newest first")
         await expect(ticks.get_by_role("row")).to_have_count(3)
         assert len([path for _, path in visit.requests if path.startswith("/v1/schedules/brief-0")]) <= 4
+
+
+NOTHING_SCROLLS = """(count) => {
+  const found = [...document.querySelectorAll(".timeline, .stacks")];
+  return found.length >= count && found.every((one) => one.firstChild && one.scrollWidth <= one.clientWidth);
+}"""
+
+
+@pytest.mark.parametrize("path", ["/schedules/brief-0", "/sensors/mail", "/intents/nvda-0", "/scores/p0"])
+async def test_drawings_and_tables_follow_the_window(path: str, town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open(f"/console{path}")
+        for width in (320, 768, 1024, 1440):
+            await page.set_viewport_size({"width": width, "height": 900})
+            await page.wait_for_function(NOTHING_SCROLLS, arg=2)

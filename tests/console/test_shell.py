@@ -83,15 +83,15 @@ def words_in_shell(command: str) -> list[str]:
     return subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout.split("\0")
 
 
-@pytest.mark.parametrize("odd", ["*", "a'b", "$(touch x)", "'; touch x; '", "`x`\n", 'a" b'])
-async def test_a_command_to_copy_is_what_it_says_in_a_shell(odd: str, nothing: Served, visiting: Visiting) -> None:
+async def test_a_command_to_copy_is_what_it_says_in_a_shell(nothing: Served, visiting: Visiting) -> None:
     async with visiting(nothing.address) as visit:
         page = await visit.open("/console")
-        told = await page.evaluate(CURL, [odd, f"/v1/{odd}", {"id": odd}])
-        words = words_in_shell(told)
-        assert words[2] == f"{nothing.address}/v1/{odd}"
-        assert words[4] == f"X-Tenant: {odd}"
-        assert json.loads(words[8]) == {"id": odd}
+        for odd in ("*", "a'b", "$(touch x)", "'; touch x; '", "`x`\n", 'a" b'):
+            told = await page.evaluate(CURL, [odd, f"/v1/{odd}", {"id": odd}])
+            words = words_in_shell(told)
+            assert words[2] == f"{nothing.address}/v1/{odd}"
+            assert words[4] == f"X-Tenant: {odd}"
+            assert json.loads(words[8]) == {"id": odd}
 
 
 async def test_a_page_that_is_opened_knows_that_a_virtual_clock_has_moved(visiting: Visiting, loop: LoopThread) -> None:

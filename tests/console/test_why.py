@@ -93,6 +93,18 @@ async def test_a_segment_that_judged_nothing_shows_what_happened(town: Served, v
         assert not [path for _, path in visit.requests if path.endswith("alternatives")]
 
 
+async def test_what_never_happens_would_pass_at_no_instant_and_has_its_day(town: Served, visiting: Visiting) -> None:
+    segment_id = await last_segment(town, "NEVER", "DEDUP_EXACT")
+    told = await town.bt.ledger.explain(segment_id)
+    assert told.verdict
+    assert told.verdict.would_pass_at
+    async with visiting(town.address) as visit:
+        page = await visit.open(why(segment_id))
+        said = await page.get_by_label("The answer").inner_text()
+        assert "Would pass" not in said
+        assert re.search(r"Decided\s+\d+ Mar \d\d:\d\d:\d\d", said)
+
+
 @pytest.mark.parametrize("texts", ["never", "click", "always"])
 async def test_texts_are_shown_as_the_settings_say(texts: str, town: Served, visiting: Visiting) -> None:
     segment_id = await last_segment(town, "NEVER", "DEDUP_EXACT")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, ServerSettings
 from betimes.app.server import Serving, answer_requests, listening
 from betimes.console.settings import ConsoleSettings
+from betimes.core.errors import Invalid
 from betimes.core.instants import SECOND, Instant, parse
 from betimes.demo.town import POLICY, START, STEP_S, Town
 from betimes.engine.virtual_clock import VirtualClock
@@ -20,6 +24,8 @@ from betimes.stores.sqlite import SqliteStore
 BY_DEFAULT = ConsoleSettings()
 DATABASE = "town.db"
 PEOPLE = 40
+PORTS: list[int] = []
+"""Ports that servers had and gave back: what a browser has cached of the console's files, it has by the port."""
 STEPS = 200
 """Ten minutes each: a day and a half, over a change of daylight saving time."""
 
@@ -36,10 +42,12 @@ async def served(
     bt: Betimes, *, dev: bool = True, port: int = 0, console: ConsoleSettings = BY_DEFAULT
 ) -> AsyncIterator[Served]:
     """Serve an application that is open."""
-    configuration = Configuration(server=ServerSettings(port=port, dev=dev), console=console)
+    server = ServerSettings(port=port or (PORTS.pop() if PORTS else 0), dev=dev)
+    configuration = Configuration(server=server, console=console)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     ending = asyncio.Event()
-    with listening(configuration) as listener:
+    with _listen(configuration) as listener:
+        taken = listener.getsockname()[1]
         said = asyncio.create_task(
             answer_requests(Serving(bt, configuration), listener, ending, lambda told: ready.set_result(told["url"]))
         )
@@ -48,6 +56,15 @@ async def served(
         finally:
             ending.set()
             await said
+            PORTS.append(taken)
+
+
+def _listen(configuration: Configuration) -> socket.socket:
+    """Listen on the port of a configuration, or on any if somebody else has taken it meanwhile."""
+    try:
+        return listening(configuration)
+    except Invalid:
+        return listening(replace(configuration, server=replace(configuration.server, port=0)))
 
 
 @asynccontextmanager

@@ -30,6 +30,11 @@ WATCH_POLICY = (
     " console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI}`));"
 )
 
+FOLLOW = """async (path) => {
+  const router = document.querySelector("script[type=module]").src.replace("main.js", "router.js");
+  await (await import(router)).go(path);
+}"""
+
 
 class LoopThread:
     """An event loop in a thread of its own, for as long as the tests of a process run."""
@@ -102,6 +107,12 @@ class Visit:
     async def open(self, path: str) -> Page:
         """Go to an address of the console, and wait until its page stands."""
         await self.page.goto(self.address + path)
+        await self.settle()
+        return self.page
+
+    async def follow(self, path: str) -> Page:
+        """Go on from the open page as a link does, and wait until the next one stands; loading it anew costs twice."""
+        await self.page.evaluate(FOLLOW, path)
         await self.settle()
         return self.page
 

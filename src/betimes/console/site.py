@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -89,6 +90,7 @@ async def _lead_in(request: Request) -> Response:
     return RedirectResponse("/console", 307)
 
 
+@cache
 def load_assets() -> dict[str, Asset]:
     """Return every file of the console by its name."""
     folder = files("betimes.console").joinpath("static")

@@ -30,7 +30,7 @@ function versionsTable(items, last, view) {
       },
       { name: "When", cell: (one) => h("a", { href: whyHref(one.segment_id), class: "plain" }, when(one.at)) },
       { name: "By", cell: (one) => one.actor },
-      { name: "Why", cell: (one) => one.note ?? h("span", { class: "soft" }, "–") },
+      { name: "Why", kind: "text", cell: (one) => one.note ?? h("span", { class: "soft" }, "–") },
       { name: "Changes", cell: changesCell },
       {
         name: "Backtest",

@@ -2,9 +2,26 @@
  * Charts of our own, as SVG. Each stands beside a table with the same numbers, so charts are hidden from screen readers
  * unless they hold links, which then are a list.
  */
-import { svg } from "./dom.js";
+import { h, put, svg } from "./dom.js";
 
 export const CLASSES = /** @type {const} */ (["now", "later", "never", "other"]);
+
+/**
+ * Return a box that is drawn at the width it has, and again whenever that changes, so that words keep their size and
+ * shapes stay round. Where it is narrower than `least`, it scrolls.
+ * @param {import("./dom.js").Props} props @param {number} least @param {(width: number) => Element} paint
+ */
+export function fitted(props, least, paint) {
+  const box = h("div", props);
+  let width = 0;
+  new ResizeObserver(([entry]) => {
+    const next = Math.max(least, Math.floor(entry.contentRect.width));
+    if (!box.isConnected || next === width) return;
+    put(box, paint(width = next));
+    box.dispatchEvent(new Event("drawn"));
+  }).observe(box);
+  return box;
+}
 
 /** Return numbers over time as a small line. @param {number[]} values @param {{width?: number, height?: number}} [size] */
 export function sparkline(values, { width = 120, height = 28 } = {}) {

@@ -10,7 +10,7 @@ export function fillWords(fill) {
   const span = spanText(fill.span_s * 1000);
   return ["burst", "hour", "day"].includes(fill.name)
     ? `told in ${span}`
-    : `${fill.name.replaceAll("_", " ")}, ${span}`;
+    : `${fill.name.replaceAll("_", " ").toLowerCase()}, ${span}`;
 }
 
 /** Return the most there was in a window. @param {any} fill */
@@ -21,8 +21,20 @@ export function peakOf(fill) {
 /** @param {any[]} fills @param {import("./day_lanes.js").Scale} scale @param {number} top */
 export function fillRows(fills, scale, top) {
   const shown = fills.filter((fill) => peakOf(fill) > 0).slice(0, SHOWN_MAX);
-  const drawn = shown.map((fill, place) => row(fill, scale, top + place * (TALL + 12)));
-  return { drawn, bottom: top + shown.length * (TALL + 12) };
+  const pitch = scale.above + TALL + 12;
+  const drawn = shown.map((fill, place) => row(fill, scale, top + place * pitch + scale.above));
+  const names = shown.map((fill, place) => nameOf(fill, scale.above, top + place * pitch));
+  return { drawn, names, bottom: top + shown.length * pitch };
+}
+
+/** @param {any} fill @param {number} above @param {number} top */
+function nameOf(fill, above, top) {
+  const isFull = peakOf(fill) >= fill.cap;
+  const peak = svg("tspan", { class: `fill-peak ${isFull ? "full" : ""}` }, `at most ${peakOf(fill)} of ${fill.cap}`);
+  if (above) return svg("text", { class: "fill-name", x: 4, y: top + 11 }, fillWords(fill), "  ", peak);
+  peak.setAttribute("x", "0");
+  peak.setAttribute("dy", "13");
+  return svg("text", { class: "fill-name", x: 0, y: top + 10 }, fillWords(fill), peak);
 }
 
 /** @param {any} fill @param {import("./day_lanes.js").Scale} scale @param {number} top */
@@ -36,12 +48,6 @@ function row(fill, { x, left, right, seen }, top) {
   }
   const isFull = peakOf(fill) >= fill.cap;
   return [
-    svg("text", { class: "fill-name", x: 0, y: top + 10 }, fillWords(fill)),
-    svg(
-      "text",
-      { class: `fill-peak ${isFull ? "full" : ""}`, x: 0, y: top + 23 },
-      `at most ${peakOf(fill)} of ${fill.cap}`,
-    ),
     svg("line", { class: "cap", x1: left, x2: right, y1: y(fill.cap), y2: y(fill.cap) }),
     svg("path", { class: `fill ${isFull ? "full" : ""}`, d: `${path}H${x(seen.until)}V${top + TALL}Z` }),
   ];

@@ -1,8 +1,10 @@
 /**
- * A day drawn from left to right: lanes with marks, bands behind them, windows and their caps below. It is drawn at the
- * width there is, so that shapes stay round. Its links are a list; arrow keys go from one to the next.
+ * A day drawn from left to right: lanes with marks, bands behind them, windows and their caps below. Where there is no
+ * room for all hours it scrolls, and the names of lanes stand above them and stay. Its links are a list; arrow keys go
+ * from one to the next.
  */
-import { h, put, svg } from "./dom.js";
+import { fitted } from "./charts.js";
+import { svg } from "./dom.js";
 import { LANES } from "./day_model.js";
 import { fillRows } from "./day_fills.js";
 import { axis, bandsBehind, bandsIn, isBar, nowLine } from "./day_scale.js";
@@ -12,40 +14,42 @@ import { fullText, now, spanText } from "./time.js";
 /** @typedef {import("./day_model.js").Mark} Mark */
 /** @typedef {import("./day_model.js").Day} Day */
 /** @typedef {import("./day_window.js").Window} Window */
-/** @typedef {{x: (at: number) => number, left: number, right: number, seen: Window}} Scale */
+/** @typedef {{x: (at: number) => number, left: number, right: number, seen: Window, above: number}} Scale `above` is what names take where they stand above lanes */
 /** @typedef {{key: string, name: string, top: number, height: number, marks: Mark[]}} Lane */
 
-const GUTTER = 132;
+const GUTTER = 156;
 const NARROWEST = 620;
+/** From this width on names stand beside the lanes. */
+const WIDE = 680;
+const NAME = 16;
 const ROW = 19;
 const ROWS_MAX = 10;
 const AXIS = 54;
 export const MARKS_MAX = 200;
 
-/** Return a day that fits its width whenever that changes. @param {Day} day @param {Window} seen @param {AbortSignal} signal @param {Mark[]} [others] marks of a second world */
-export function lanes(day, seen, signal, others = []) {
-  const box = h("div", { class: "scroll day-scroll", tabindex: "0", role: "region", "aria-label": "The day, drawn" });
-  let width = 0;
-  const watch = new ResizeObserver(([entry]) => {
-    const next = Math.max(NARROWEST, Math.floor(entry.contentRect.width));
-    if (next === width) return;
-    put(box, draw(day, seen, width = next, others));
+/** Return a day that fits its width whenever that changes. @param {Day} day @param {Window} seen @param {Mark[]} [others] marks of a second world */
+export function lanes(day, seen, others = []) {
+  const props = { class: "scroll day-scroll", tabindex: "0", role: "region", "aria-label": "The day, drawn" };
+  const box = fitted(props, NARROWEST, (width) => draw(day, seen, width, others));
+  const keepNames = () => box.querySelector(".names")?.setAttribute("transform", `translate(${box.scrollLeft} 0)`);
+  box.addEventListener("scroll", keepNames);
+  box.addEventListener("drawn", () => {
     if (now() < seen.until) {
-      box.scrollLeft = ((now() - seen.since) / (seen.until - seen.since)) * width - box.clientWidth / 2;
+      box.scrollLeft = ((now() - seen.since) / (seen.until - seen.since)) * box.scrollWidth - box.clientWidth / 2;
     }
+    keepNames();
   });
-  watch.observe(box);
-  signal.addEventListener("abort", () => watch.disconnect());
   return box;
 }
 
 /** @param {Day} day @param {Window} seen @param {number} width @param {Mark[]} others */
 function draw(day, seen, width, others) {
-  const [left, right] = [GUTTER, width - 12];
+  const above = width < WIDE ? NAME : 0;
+  const [left, right] = [above ? 8 : GUTTER, width - 12];
   const x = (/** @type {number} */ at) => left + ((right - left) * (at - seen.since)) / (seen.until - seen.since);
-  const scale = { x, left, right, seen };
+  const scale = { x, left, right, seen, above };
   const shown = day.marks.slice(0, MARKS_MAX);
-  const { rows, found } = layOut(shown, day, others, x);
+  const { rows, found } = layOut(shown, day, others, scale);
   const bottom = found.length ? found[found.length - 1].top + found[found.length - 1].height : AXIS + ROW;
   const fills = fillRows(day.fills, scale, bottom + 10);
   const drawn = svg(
@@ -62,14 +66,15 @@ function draw(day, seen, width, others) {
       worldLines(others, shown, rows, x),
       fills.drawn,
       nowLine(scale, AXIS, fills.bottom),
+      svg("g", { class: "names" }, found.map((lane) => laneName(lane, above)), fills.names),
     ),
     marksList([...shown, ...others], rows, scale),
   );
   return drawn;
 }
 
-/** Give every mark its lane and its row there, so that few overlap. @param {Mark[]} marks @param {Day} day @param {Mark[]} others @param {(at: number) => number} x */
-function layOut(marks, day, others, x) {
+/** Give every mark its lane and its row there, so that few overlap. @param {Mark[]} marks @param {Day} day @param {Mark[]} others @param {Scale} scale */
+function layOut(marks, day, others, { x, above }) {
   /** @type {Map<Mark, number>} */
   const rows = new Map();
   /** @type {Lane[]} */
@@ -80,9 +85,9 @@ function layOut(marks, day, others, x) {
       const mine = all.filter((mark) => mark.lane === key);
       const isBanded = all === marks && day.bands.some((band) => band.domain === key);
       if (!mine.length && !isBanded) continue;
-      const count = placeRows(mine, rows, x, top + 14, endsOf(day));
+      const count = placeRows(mine, rows, x, top + above + 14, endsOf(day));
       const hasBars = isBanded && day.bands.some((band) => band.domain === key && isBar(band));
-      const height = Math.max(1, count) * ROW + (hasBars ? 26 : 12);
+      const height = above + Math.max(1, count) * ROW + (hasBars ? 26 : 12);
       found.push({ key, name, top, height, marks: mine });
       top += height;
     }
@@ -116,10 +121,12 @@ function placeRows(marks, rows, x, top, busy) {
 
 /** @param {Lane} lane @param {number} width */
 function laneFrame(lane, width) {
-  return [
-    svg("line", { class: "lane-line", x1: 0, x2: width, y1: lane.top, y2: lane.top }),
-    svg("text", { class: "lane-name", x: 0, y: lane.top + 18 }, lane.name),
-  ];
+  return svg("line", { class: "lane-line", x1: 0, x2: width, y1: lane.top, y2: lane.top });
+}
+
+/** @param {Lane} lane @param {number} above */
+function laneName(lane, above) {
+  return svg("text", { class: "lane-name", x: above ? 4 : 0, y: lane.top + (above ? 15 : 18) }, lane.name);
 }
 
 /** Return dashed lines from each *later* to the instant it was promised, or to where it was judged again. @param {Day} day @param {Map<Mark, number>} rows @param {Scale} scale */

@@ -41,6 +41,7 @@ export function marksSection(marks, theirs, only) {
           },
           {
             name: "Why",
+            kind: "text",
             cell: (mark) => mark.href ? h("a", { href: mark.href, class: "quiet-link" }, mark.why || "why") : mark.why,
           },
         ],

@@ -80,7 +80,7 @@ export function bandsIn(bands, lane, scale) {
         ? svg("text", {
           class: "band-name",
           x: span.begin + (isInstant ? 6 : 2),
-          y: isInstant ? lane.top + 9 : lane.top + lane.height - 8,
+          y: isInstant ? lane.top + scale.above + 9 : lane.top + lane.height - 8,
         }, bandWords(band))
         : null,
     ];
@@ -128,9 +128,14 @@ function seam({ x, seen, right }, bottom) {
 export function nowLine({ x, seen, right }, top, bottom) {
   const at = now();
   if (at < seen.since || at >= seen.until) return null;
+  const [beside, anchor] = x(at) > right - 80 ? [-4, "end"] : [4, "start"];
   return [
     svg("rect", { class: "ahead", x: x(at), y: top, width: Math.max(0, right - x(at)), height: bottom - top }),
     svg("line", { class: "now-line", x1: x(at), x2: x(at), y1: 16, y2: bottom }),
-    svg("text", { class: "now-name", x: x(at) + 4, y: 25 }, `now, ${clockText(at, seen.zone)}`),
+    svg(
+      "text",
+      { class: "now-name", x: x(at) + beside, y: 25, "text-anchor": anchor },
+      `now, ${clockText(at, seen.zone)}`,
+    ),
   ];
 }

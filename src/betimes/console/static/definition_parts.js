@@ -91,7 +91,7 @@ export async function versionSection(view, kind, id, name) {
       cell: (/** @type {any} */ row) => h("a", { href: whyHref(row.segment.segment_id) }, when(row.segment.at)),
     },
     { name: "By", cell: (/** @type {any} */ row) => row.segment.actor || "–" },
-    { name: "What changed", cell: (/** @type {any} */ row) => row.what },
+    { name: "What changed", kind: "text", cell: (/** @type {any} */ row) => row.what },
   ];
   const none = h("p", { class: "soft" }, "Its history was pruned.");
   return section(

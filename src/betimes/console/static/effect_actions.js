@@ -1,7 +1,7 @@
 /** Acting on dead letters: once more, or away; those chosen, or all that fit. */
 import { h } from "./dom.js";
-import { facts, figure } from "./parts.js";
-import { countText, goOn } from "./selection.js";
+import { countText, facts, figure } from "./parts.js";
+import { goOn } from "./selection.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./actions.js").Action} Action */

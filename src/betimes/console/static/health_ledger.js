@@ -4,7 +4,7 @@ import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
 import { field, select } from "./forms.js";
 import { pruneForm } from "./health_prune.js";
-import { answer, facts, figure, problemBox, section, table, whyHref } from "./parts.js";
+import { answer, countText, facts, figure, problemBox, section, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
 import { dateText, now, when } from "./time.js";
 
@@ -101,8 +101,8 @@ function verification(found) {
       null,
       answer(found.sound ? "ok" : "failed"),
       found.sound
-        ? ` ${figure(found.segments)} segments replayed: the stream is what its history gives, byte for byte.`
-        : ` ${figure(found.segments)} segments replayed.`,
+        ? ` ${countText(found.segments, "segments")} replayed: the stream is what its history gives, byte for byte.`
+        : ` ${countText(found.segments, "segments")} replayed.`,
     ),
     found.sound ? null : table({ caption: "Findings", columns, rows: found.findings }),
     facts([["Version", figure(found.version)], ["Digest", h("code", { class: "clip" }, found.digest)]]),

@@ -7,9 +7,8 @@
 import { ask, get, newKey } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, folded, openDialog, select } from "./forms.js";
-import { code, facts, figure, problemBox, table, whyHref } from "./parts.js";
+import { code, countText, facts, figure, problemBox, table, whyHref } from "./parts.js";
 import { shellWord } from "./samples.js";
-import { countText } from "./selection.js";
 import { askToOperate, mayAct, mustOperate, whoAmI } from "./session.js";
 import { now, when } from "./time.js";
 

@@ -1,16 +1,22 @@
 /**
  * Changed answers as ribbons from what they were to what they would have been. The table below has the same numbers.
  */
+import { fitted } from "./charts.js";
 import { svg } from "./dom.js";
 import { answerClass, figure } from "./parts.js";
 
-const WIDTH = 640;
+const WIDTH_MIN = 240;
 const BAR = 10;
 const GAP = 8;
-const LABEL = 92;
+const LABEL = 96;
 
 /** @param {{before: string, after: string, count: number}[]} flips */
 export function sankey(flips) {
+  return fitted({ class: "sankey" }, WIDTH_MIN, (width) => draw(flips, width));
+}
+
+/** @param {{before: string, after: string, count: number}[]} flips @param {number} width */
+function draw(flips, width) {
   const total = flips.reduce((sum, one) => sum + one.count, 0) || 1;
   const left = stack(flips, (one) => one.before, total);
   const right = stack(flips, (one) => one.after, total);
@@ -22,7 +28,7 @@ export function sankey(flips) {
     const [y0, y1] = [from.get(one.before) ?? 0, to.get(one.after) ?? 0];
     from.set(one.before, y0 + tall);
     to.set(one.after, y1 + tall);
-    const [x0, x1, middle] = [LABEL + BAR, WIDTH - LABEL - BAR, WIDTH / 2];
+    const [x0, x1, middle] = [LABEL + BAR, width - LABEL - BAR, width / 2];
     const d = `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}V${y1 + tall}C${middle} ${y1 + tall} ${middle} ${
       y0 + tall
     } ${x0} ${y0 + tall}Z`;
@@ -34,9 +40,9 @@ export function sankey(flips) {
   });
   const bars = [
     ...left.nodes.map((node) => bar(node, LABEL, LABEL - 6, "end")),
-    ...right.nodes.map((node) => bar(node, WIDTH - LABEL - BAR, WIDTH - LABEL + 6, "start")),
+    ...right.nodes.map((node) => bar(node, width - LABEL - BAR, width - LABEL + 6, "start")),
   ];
-  return svg("svg", { class: "sankey", viewBox: `0 0 ${WIDTH} ${height}`, "aria-hidden": "true" }, ribbons, bars);
+  return svg("svg", { width, height, "aria-hidden": "true" }, ribbons, bars);
 }
 
 const SCALE = 150;

@@ -5,7 +5,7 @@ import { ask, get, headersOf, newKey, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, select } from "./forms.js";
 import { resultView } from "./lab_result.js";
-import { emptyState, figure, problemBox } from "./parts.js";
+import { countText, emptyState, problemBox } from "./parts.js";
 import { isVirtual, now, spanText, when } from "./time.js";
 
 /** @typedef {import("./lab_draft.js").Draft} Draft */
@@ -55,9 +55,9 @@ export function tryPane(draft, trial, past, view) {
       const found = await ask("POST", "/v1/backtests/estimate", { body: bodyOf(null), signal: view.signal });
       put(
         told,
-        `Everybody: about ${spanText(found.seconds * 1000)} for ${figure(found.commands)} commands of ${
-          figure(found.segments)
-        } segments${
+        `Everybody: about ${spanText(found.seconds * 1000)} for ${countText(found.commands, "commands")} of ${
+          countText(found.segments, "segments")
+        }${
           found.candidates > 1 ? `, ${found.candidates} policies` : ""
         }. A sample spares the deciding, not the reading.`,
       );

@@ -6,7 +6,7 @@ import { get, part } from "./api.js";
 import { h } from "./dom.js";
 import { confirmWord, waitingStreams } from "./lab_apply.js";
 import { canonical, leaves, valueLine } from "./lab_schema.js";
-import { answer, figure, table } from "./parts.js";
+import { answer, countText, table } from "./parts.js";
 import { now, when } from "./time.js";
 
 const WATCHED_MS = 86_400_000;
@@ -52,7 +52,7 @@ export async function watchCard(past, view) {
           cell: (one) =>
             h("a", {
               href: `/console?domain=${one.domain}&outcome=${one.outcome}`,
-              title: `${figure(one.count)} answers`,
+              title: countText(one.count, "answers"),
             }, shareText(one.actual)),
         },
       ],

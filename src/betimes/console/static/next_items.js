@@ -33,7 +33,7 @@ function headingOf(name) {
   return h("a", { href: addressWith({ kinds: value }) }, kindWords(value));
 }
 
-/** The columns; one that would be empty in every row is left out. `kind` gives it the same place in all tables. */
+/** The columns; `kind` gives each the same place in all tables. */
 const COLUMNS = [
   { name: "When", kind: "item-when", cell: (/** @type {any} */ item) => when(item.at, { seconds: true }) },
   {
@@ -48,23 +48,20 @@ const COLUMNS = [
   {
     name: "What",
     kind: "item-what",
-    cell: (/** @type {any} */ item) => [item.what, item.key ? h("span", { class: "id soft" }, ` ${item.key}`) : null],
+    cell: (/** @type {any} */ item) => [item.what, item.key ? [" ", h("span", { class: "id soft" }, item.key)] : null],
   },
   {
     name: "Reasons",
-    isUsed: (/** @type {any} */ item) => item.reasons.length > 0,
     cell: (/** @type {any} */ item) => reasonChips(item.reasons),
   },
   {
     name: "Would pass",
     kind: "item-pass",
-    isUsed: (/** @type {any} */ item) => item.would_pass_at,
     cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at) : null,
   },
   {
     name: "Why",
     kind: "item-why",
-    isUsed: (/** @type {any} */ item) => item.segment_id || item.snoozed_until,
     cell: (/** @type {any} */ item) =>
       item.segment_id
         ? h("a", { href: whyHref(item.segment_id), "aria-label": `Why ${item.key ?? item.id}` }, "why")
@@ -78,7 +75,7 @@ const COLUMNS = [
 export function itemTable(group) {
   return table({
     caption: group.caption,
-    columns: COLUMNS.filter(({ isUsed }) => !isUsed || group.items.some(isUsed)),
+    columns: COLUMNS,
     rows: group.items,
     rowClass: (item) => item.late ? "late-row" : "",
     href: (item) => item.segment_id ? whyHref(item.segment_id) : streamHref(item.kind, item.id),

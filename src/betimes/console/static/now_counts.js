@@ -1,7 +1,7 @@
 /** Counts of a range, from the tally: what the tiles, the strip and the reasons of the first page are made of. */
 import { get } from "./api.js";
 import { answerClass } from "./parts.js";
-import { clockText, dateText, now, zoneFor } from "./time.js";
+import { clockText, dayText, now, zoneFor } from "./time.js";
 
 /** @typedef {{at: number, label: string, counts: Record<string, number>}} Bucket */
 /** @typedef {{name: string, hours: number, step: string, stepMs: number, before: string}} Range */
@@ -67,7 +67,7 @@ export function bucketsOf(stats, seen) {
   for (let at = seen.since; at < seen.until; at += seen.range.stepMs) {
     found.set(at, {
       at,
-      label: `${dateText(at, zone).slice(5)} ${clockText(at, zone)}`,
+      label: `${dayText(at, zone)} ${clockText(at, zone)}`,
       counts: { now: 0, later: 0, never: 0, other: 0 },
     });
   }

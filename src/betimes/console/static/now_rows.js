@@ -2,9 +2,8 @@
 import { h, put } from "./dom.js";
 import { button } from "./forms.js";
 import { onPulse } from "./live.js";
-import { answer, emptyState, figure, reasonChips, section, streamLink, whyHref } from "./parts.js";
+import { emptyState, figure, section, tableFrame, tableRow, verdictColumns, whyHref } from "./parts.js";
 import { curlOf } from "./samples.js";
-import { when } from "./time.js";
 
 const ROWS_MAX = 60;
 
@@ -12,7 +11,8 @@ const ROWS_MAX = 60;
 export function liveRows(view, first, filters, isPast) {
   let rows = first;
   let isPaused = false;
-  const list = h("tbody");
+  const columns = verdictColumns();
+  const list = h("tbody", { role: "rowgroup" });
   const missed = h("p", { class: "soft", role: "status" });
   const pause = button("Pause", () => toggle(), { class: "small", "aria-pressed": "false", "data-space": true });
   const toggle = () => {
@@ -20,7 +20,7 @@ export function liveRows(view, first, filters, isPast) {
     pause.setAttribute("aria-pressed", String(isPaused));
     put(pause, isPaused ? "Go on" : "Pause");
   };
-  const paint = () => put(list, rows.map(rowOf));
+  const paint = () => put(list, rows.map((one) => tableRow(columns, one, "", whyHref(one.segment_id))));
   paint();
   if (!isPast) {
     let said = 0;
@@ -48,16 +48,10 @@ export function liveRows(view, first, filters, isPast) {
     "Every answer appears here within a second. For example, ask whether somebody may be told something:",
     { curl: curlOf("notification"), href: "/console/try", link: "Or try it in the playground" },
   );
-  const head = h("tr", null, ["When", "Answer", "Of", "Reasons", "Why"].map((name) => h("th", { scope: "col" }, name)));
-  const grid = h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "group", "aria-label": "Verdicts, newest first" },
-    h("table", null, h("caption", { class: "hidden" }, "Verdicts, newest first"), h("thead", null, head), list),
-  );
   return section(
     isPast ? "In this window" : "As it happens",
     h("div", { class: "buttons" }, isPast ? null : pause, missed),
-    empty ?? grid,
+    empty ?? tableFrame("Verdicts, newest first", columns, list),
   );
 }
 
@@ -65,18 +59,4 @@ export function liveRows(view, first, filters, isPast) {
 function matches(one, filters) {
   return (!filters.domain || one.domain === filters.domain) && (!filters.outcome || one.outcome === filters.outcome) &&
     (!filters.reason || one.reasons.includes(filters.reason));
-}
-
-/** @param {any} one */
-function rowOf(one) {
-  const href = whyHref(one.segment_id);
-  return h(
-    "tr",
-    { class: "row", "data-href": href },
-    h("th", { scope: "row" }, when(one.at, { seconds: true })),
-    h("td", null, h("a", { href, class: "plain" }, answer(one.outcome))),
-    h("td", null, h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)),
-    h("td", null, reasonChips(one.reasons)),
-    h("td", null, h("a", { href, class: "quiet-link" }, one.explanation || "why")),
-  );
 }

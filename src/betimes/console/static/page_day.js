@@ -45,7 +45,7 @@ export async function show(view) {
       dateWords(seen),
       h("p", { class: "soft day-zone" }, zoneWords(seen), seen.isDay ? "" : `, ${seen.hours} h of the day`),
       counts(day),
-      lanes(day, seen, view.signal, others),
+      lanes(day, seen, others),
       legend(day, others.length > 0),
       notes(day),
       bandsDetails(day, theirs),

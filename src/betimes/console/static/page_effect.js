@@ -2,8 +2,7 @@
 import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
-import { answer, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
-import { countText } from "./selection.js";
+import { answer, countText, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { shownJson } from "./texts.js";
 import { durationText, when } from "./time.js";
 
@@ -72,7 +71,11 @@ function attemptSection(effect) {
           durationText(one.duration_ms),
         ),
     },
-    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? "") },
+    {
+      name: "Error",
+      kind: "text",
+      cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? ""),
+    },
   ];
   const none = h("p", { class: "soft" }, "Not tried yet.");
   return section("Attempts", table({ caption: "Attempts, oldest first", columns, rows, empty: none }));

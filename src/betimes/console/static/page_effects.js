@@ -3,9 +3,8 @@ import { get, part } from "./api.js";
 import { actionButton } from "./actions.js";
 import { h, put } from "./dom.js";
 import { onChosen, onMatching } from "./effect_actions.js";
-import { countText } from "./selection.js";
 import { firstOne, listSection } from "./list_page.js";
-import { answer, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
+import { answer, countText, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
 import { SAMPLES } from "./samples.js";
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
@@ -108,7 +107,11 @@ function orphanSection(orphaned, processes) {
 function groupSection(view, groups) {
   const columns = [
     { name: "Executor", cell: (/** @type {any} */ one) => h("code", null, one.executor) },
-    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error || "none told") },
+    {
+      name: "Error",
+      kind: "text",
+      cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error || "none told"),
+    },
     {
       name: "Count",
       kind: "number",
@@ -173,7 +176,7 @@ function effectList(view) {
         cell: (row) => h("a", { class: "plain", href: whyHref(row.segment_id) }, when(row.created_at)),
       },
       { name: "Attempts", kind: "number", cell: (row) => figure(row.attempts) },
-      { name: "Last error, or next attempt", cell: (row) => lastOrNext(row) },
+      { name: "Last error, or next attempt", kind: "text", cell: (row) => lastOrNext(row) },
     ],
     empty: firstOne(
       "Nothing had to happen outside yet",

@@ -113,6 +113,7 @@ function rateSection(stats) {
     },
     {
       name: "By quarter of an hour",
+      kind: "text",
       cell: (/** @type {any} */ one) => h("div", { class: "wide-cell" }, densityStrip(one.counts)),
     },
   ];
@@ -133,7 +134,7 @@ function snoozedSection(rows) {
     },
     { name: "Status", cell: (/** @type {any} */ one) => one.status ?? "–" },
     { name: "Rings again", cell: (/** @type {any} */ one) => when(one.snoozed_until ?? one.wake_at) },
-    { name: "Error", cell: (/** @type {any} */ one) => one.error ?? one.snooze_error ?? "–" },
+    { name: "Error", kind: "text", cell: (/** @type {any} */ one) => one.error ?? one.snooze_error ?? "–" },
     {
       name: "",
       cell: (/** @type {any} */ one) =>

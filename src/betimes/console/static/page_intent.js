@@ -138,12 +138,17 @@ async function historySection(first, load) {
     },
     {
       name: "Saw",
+      kind: "text",
       cell: (/** @type {any} */ one) =>
         one.trigger_data ? h("code", { class: "clip" }, JSON.stringify(one.trigger_data)) : "",
     },
     { name: "Took", kind: "number", cell: (/** @type {any} */ one) => tookText(one) },
     { name: "By", cell: (/** @type {any} */ one) => one.worker ?? "–" },
-    { name: "Error", cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error_message ?? "") },
+    {
+      name: "Error",
+      kind: "text",
+      cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error_message ?? ""),
+    },
   ];
   const list = await pagedList(
     load,

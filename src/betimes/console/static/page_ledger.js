@@ -45,6 +45,7 @@ function segments(rows) {
     },
     {
       name: "Stream",
+      kind: "of",
       cell: (
         /** @type {any} */ one,
       ) => [
@@ -60,7 +61,7 @@ function segments(rows) {
     },
     { name: "Answer", cell: (/** @type {any} */ one) => (one.verdict ? answer(one.verdict.outcome) : null) },
     { name: "By", cell: (/** @type {any} */ one) => one.actor || "–" },
-    { name: "", cell: (/** @type {any} */ one) => rawJson(one, "JSON") },
+    { name: "", kind: "raw", cell: (/** @type {any} */ one) => rawJson(one, "JSON") },
   ];
   const empty = emptyState(
     "No segment fits",

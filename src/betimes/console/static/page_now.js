@@ -13,7 +13,7 @@ import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
-import { clockText, dateText, zoneFor } from "./time.js";
+import { clockText, dayText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
@@ -86,7 +86,7 @@ function chips(view, filters, seen) {
       h(
         "a",
         { class: "chip", href: addressWith({ from: null, to: null }) },
-        `${dateText(seen.from, zone).slice(5)} ${clockText(seen.from, zone)} – ${clockText(seen.to, zone)} ✕`,
+        `${dayText(seen.from, zone)} ${clockText(seen.from, zone)} – ${clockText(seen.to, zone)} ✕`,
       ),
     ]
     : [];
@@ -189,7 +189,7 @@ function answersSection(view, seen, buckets, strip) {
 
 /** @param {number} at @param {import("./now_counts.js").Window} seen @param {string} zone */
 function axisText(at, seen, zone) {
-  return seen.range.hours > 24 ? `${dateText(at, zone).slice(5)}` : clockText(at, zone);
+  return seen.range.hours > 24 ? dayText(at, zone) : clockText(at, zone);
 }
 
 /** Let a part of the strip be chosen by dragging. @param {SVGElement} chart @param {import("./now_counts.js").Window} seen @param {(from: number, to: number) => void} chosen */

@@ -48,7 +48,7 @@ function runList() {
       { name: "Waited", kind: "number", cell: (row) => between(row.allowed_at, row.started_at) },
       { name: "Took", kind: "number", cell: (row) => between(row.started_at, row.finished_at) },
       { name: "Worker", cell: (row) => row.worker ?? "–" },
-      { name: "Error", cell: (row) => h("span", { class: "error-text" }, row.error ?? "") },
+      { name: "Error", kind: "text", cell: (row) => h("span", { class: "error-text" }, row.error ?? "") },
     ],
     empty: firstOne(
       "No run yet",

@@ -103,8 +103,8 @@ async function historySection(history) {
       name: "What",
       cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id) }, one.event_type.replaceAll("_", " ")),
     },
-    { name: "From", kind: "number", cell: (/** @type {any} */ one) => String(one.score_before) },
-    { name: "To", kind: "number", cell: (/** @type {any} */ one) => String(one.score_after) },
+    { name: "From", kind: "number", cell: (/** @type {any} */ one) => one.score_before.toFixed(2) },
+    { name: "To", kind: "number", cell: (/** @type {any} */ one) => one.score_after.toFixed(2) },
     { name: "Because", cell: (/** @type {any} */ one) => becauseText(one) },
   ];
   return section(

@@ -4,7 +4,7 @@ import { deleteButton, statusCounts, switchButton, targetText, versionSection } 
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
-import { answer, answerClass, facts, figure, pageHead, section, table, tile, whyHref } from "./parts.js";
+import { answer, answerClass, countText, facts, figure, pageHead, section, table, tile, whyHref } from "./parts.js";
 import { go } from "./router.js";
 import { cursorButton, evaluateButton } from "./sensor_actions.js";
 import { rawJson } from "./texts.js";
@@ -66,7 +66,7 @@ function tiles(sensor, evaluations) {
       { below: sensor.sensor_type === "push" ? "when a message comes" : null },
     ),
     tile(
-      `Last ${figure(evaluations.length)} evaluations`,
+      `Last ${countText(evaluations.length, "evaluations")}`,
       figure(evaluations.filter((one) => one.status === "triggered").length),
       {
         below: statusCounts(evaluations),
@@ -75,11 +75,6 @@ function tiles(sensor, evaluations) {
     tile("Errors in a row", `${sensor.consecutive_errors} of ${sensor.max_errors}`, { tone: isBad ? "bad" : "" }),
   );
 }
-
-const ERROR = {
-  name: "Error",
-  cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? ""),
-};
 
 /** @param {any[]} evaluations */
 async function evaluationSection(evaluations) {
@@ -116,8 +111,11 @@ function evaluationTable(evaluations) {
     },
     { name: "Took", kind: "number", cell: (/** @type {any} */ one) => durationText(one.duration_ms) },
     { name: "Runs", cell: runLinks },
-    // Of a sensor that never failed the column would be empty.
-    ...(evaluations.some((one) => one.error) ? [ERROR] : []),
+    {
+      name: "Error",
+      kind: "text",
+      cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error ?? ""),
+    },
   ];
   return pagedRows(evaluations, 20, (rows) => table({ caption: "Evaluations, newest first", columns, rows }));
 }

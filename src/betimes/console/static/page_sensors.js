@@ -35,7 +35,7 @@ export function show(view) {
         kind: "number",
         cell: (row) => `${figure(row.consecutive_errors)} of ${row.max_errors}`,
       },
-      { name: "Last error", cell: (row) => h("span", { class: "error-text" }, row.last_error ?? "") },
+      { name: "Last error", kind: "text", cell: (row) => h("span", { class: "error-text" }, row.last_error ?? "") },
     ],
     empty: firstOne(
       "No sensor yet",

@@ -34,7 +34,11 @@ export async function show(view) {
       h(
         "div",
         { class: "why-columns" },
-        section("The rules, in order", pipeline(told, then)),
+        section(
+          "The rules, in order",
+          h("p", { class: "soft" }, "As things stood then: what was ago or ahead is counted from the decision."),
+          pipeline(told, then),
+        ),
         h("div", null, changesSection(told, theirs, view.signal)),
       ),
     );
@@ -113,14 +117,15 @@ function buttons(told) {
 /** Return the answer, its reasons in order, its sentence, and the circumstances. @param {any} told @param {string | null} theirs @param {Promise<any>} then */
 function verdictCard(told, theirs, then) {
   const verdict = told.verdict;
-  const sooner = verdict.would_pass_at && verdict.would_pass_at !== verdict.defer_until ? verdict.would_pass_at : null;
+  const isWaiting = answerClass(verdict.outcome) === "later"; // what is over passes at no instant
+  const sooner = isWaiting && verdict.would_pass_at !== verdict.defer_until ? verdict.would_pass_at : null;
   return h(
     "section",
     { class: `card verdict ${answerClass(verdict.outcome)}`, "aria-label": "The answer" },
     h("p", { class: "why-sentence" }, verdict.explanation),
     verdict.reasons.length ? reasonTrail(told) : null,
     facts([
-      ["Decided", when(told.at, { theirs, seconds: true })],
+      ["Decided", when(told.at, { theirs, seconds: true, day: true })],
       ["Judged again", verdict.defer_until ? when(verdict.defer_until, { theirs, seconds: true }) : null],
       ["Would pass, as things stood", sooner ? when(sooner, { theirs, seconds: true }) : null],
       ...circumstances(told, theirs, then),
@@ -131,11 +136,11 @@ function verdictCard(told, theirs, then) {
 /** @param {any} told */
 function reasonTrail(told) {
   const hrefOf = (/** @type {string} */ reason) => `/console?reason=${part(reason)}&domain=${part(told.domain)}`;
-  const many = told.verdict.reasons.length > 1;
+  const many = new Set(told.verdict.reasons).size > 1;
   return h(
     "p",
     { class: "why-reasons" },
-    h("span", { class: "soft" }, many ? "Judged so, each time: " : "Because of "),
+    h("span", { class: "soft" }, many ? "Judged again, because of " : "Because of "),
     reasonChips(told.verdict.reasons, hrefOf),
   );
 }
@@ -153,7 +158,7 @@ function plainCard(told, theirs, then) {
     { class: "card verdict other", "aria-label": "What it is" },
     h("p", { class: "why-sentence" }, `${happenings(told)}.`),
     h("p", { class: "soft" }, "There was nothing to decide by rules: this segment records what happened."),
-    facts([["Written", when(told.at, { theirs, seconds: true })], ...circumstances(told, theirs, then)]),
+    facts([["Written", when(told.at, { theirs, seconds: true, day: true })], ...circumstances(told, theirs, then)]),
   );
 }
 

@@ -10,15 +10,14 @@ import { when } from "./time.js";
 /** @typedef {import("./dom.js").Child} Child */
 export { answer, answerClass, mark, markShape } from "./marks.js";
 
-/** Return reasons as chips, each once. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
-export function reasonChips(reasons, hrefOf) {
-  return h(
-    "span",
-    { class: "chips" },
-    [...new Set(reasons)].map((
-      reason,
-    ) => h(hrefOf ? "a" : "span", { class: "chip", href: hrefOf?.(reason), title: meaningOf(reason) }, reason)),
-  );
+/** Return the reasons of all judgements as chips; the last is that of the answer, those before it lead there. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
+export function reasonChips(reasons = [], hrefOf) {
+  const trail = reasons.filter((reason, place) => reason !== reasons[place + 1]);
+  const chip = (/** @type {string} */ reason, /** @type {number} */ place) => {
+    const name = place < trail.length - 1 ? "chip earlier" : "chip";
+    return h(hrefOf ? "a" : "span", { class: name, href: hrefOf?.(reason), title: meaningOf(reason) }, reason);
+  };
+  return h("span", { class: "chips" }, trail.map(chip));
 }
 
 /** Return where the why of a segment is. @param {string} segmentId */
@@ -71,42 +70,62 @@ export function section(title, ...children) {
   return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), children);
 }
 
+/** @typedef {{name: string, cell: (row: any) => Child, kind?: string}} Column `kind`: "number" for figures, "text" for sentences */
+/** How much room a table needs from how many columns on; where it has less, its rows stand as blocks. */
+const ROOMS = /** @type {const} */ ([[7.3, "stacks many"], [5.5, "stacks some"], [2.5, "stacks"]]);
+/** How many columns one of a kind counts for. */
+const WIDTHS = /** @type {Record<string, number>} */ ({ text: 3, number: 0.7 });
+
 /**
- * Return a table. Columns: `name`, `cell(row)`, `kind: "number"` for figures. `key` makes its rows findable by keys.
+ * Return a table; a column in which nothing stands is left out. `href` makes its rows findable by keys.
  * @template T
  * @param {{caption: string, columns: {name: string, cell: (row: T) => Child, kind?: string}[], rows: T[], rowClass?: (row: T) => string, href?: (row: T) => string, empty?: Child, visibleCaption?: boolean}} told
  */
 export function table({ caption, columns, rows, rowClass, href, empty, visibleCaption = false }) {
   if (!rows.length && empty) return h("div", null, empty);
-  const head = h(
+  const body = rows.map((row) => tableRow(columns, row, rowClass?.(row), href?.(row)));
+  const isUsed = columns.map((_, place) => !place || !rows.length || body.some((row) => !isBlank(row.children[place])));
+  for (const row of body) [...row.children].forEach((cell, place) => isUsed[place] || cell.remove());
+  const used = columns.filter((_, place) => isUsed[place]);
+  return tableFrame(caption, used, h("tbody", { role: "rowgroup" }, body), visibleCaption);
+}
+
+/** @param {Element} cell */
+function isBlank(cell) {
+  return !cell.textContent && !cell.querySelector(":not(:empty), svg, input");
+}
+
+/** Return a row of a table's body. @param {Column[]} columns @param {any} row @param {string} [name] of its class @param {string} [href] */
+export function tableRow(columns, row, name = "", href) {
+  return h(
     "tr",
-    null,
-    columns.map((one) =>
-      h("th", { scope: "col", class: one.kind ?? null }, one.name || h("span", { class: "hidden" }, "More"))
+    { class: `row ${name}`, role: "row", "data-href": href ?? null },
+    columns.map((one, place) =>
+      h(
+        place ? "td" : "th",
+        { role: place ? "cell" : "rowheader", class: one.kind ?? null, "data-label": one.name },
+        one.cell(row),
+      )
     ),
   );
-  const body = rows.map((row) =>
-    h(
-      "tr",
-      { class: `row ${rowClass?.(row) ?? ""}`, "data-href": href?.(row) ?? null },
-      columns.map((one, place) =>
-        h(
-          place ? "td" : "th",
-          { scope: place ? null : "row", class: one.kind ?? null, "data-label": one.name },
-          one.cell(row),
-        )
-      ),
-    )
+}
+
+/** Return a table around its body. Its roles are named because rows that stand as blocks would lose them. @param {string} caption @param {Column[]} columns @param {Element} body @param {boolean} [visibleCaption] */
+export function tableFrame(caption, columns, body, visibleCaption = false) {
+  const head = columns.map((one) =>
+    h("th", { role: "columnheader", class: one.kind ?? null }, one.name || h("span", { class: "hidden" }, "More"))
   );
+  const wide = columns.reduce((sum, one) => sum + (WIDTHS[one.kind ?? ""] ?? 1), 0);
+  const size = ROOMS.find(([count]) => wide >= count)?.[1] ?? "";
   return h(
     "div",
-    { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
+    { class: `scroll ${size}`, tabindex: "0", role: "group", "aria-label": caption },
     h(
       "table",
-      null,
+      { role: "table" },
       h("caption", { class: visibleCaption ? null : "hidden" }, caption),
-      h("thead", null, head),
-      h("tbody", null, body),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head)),
+      body,
     ),
   );
 }
@@ -223,6 +242,11 @@ export function figure(value) {
   return Number(value).toLocaleString("en-GB");
 }
 
+/** @param {number} count @param {string} noun in the plural */
+export function countText(count, noun) {
+  return `${figure(count)} ${count === 1 ? noun.replace(/s$/, "") : noun}`;
+}
+
 /** @param {number} part @param {number} whole */
 export function percent(part, whole) {
   return whole ? `${((100 * part) / whole).toFixed(part && part < whole / 100 ? 1 : 0)} %` : "–";
@@ -260,11 +284,13 @@ export function verdictColumns() {
     },
     {
       name: "Of",
+      kind: "of",
       cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.kind} `), streamLink(one.kind, one.id)],
     },
     { name: "Reasons", cell: (/** @type {any} */ one) => reasonChips(one.reasons) },
     {
       name: "Why",
+      kind: "text",
       cell: (/** @type {any} */ one) =>
         h("a", { href: whyHref(one.segment_id), class: "quiet-link" }, one.explanation || "why"),
     },

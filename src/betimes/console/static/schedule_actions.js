@@ -3,8 +3,7 @@ import { actionButton, previewForm } from "./actions.js";
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
-import { figure } from "./parts.js";
-import { countText } from "./selection.js";
+import { countText, figure } from "./parts.js";
 import { mayAct } from "./session.js";
 import { dateText, instantOf, now, when, zoneFor } from "./time.js";
 

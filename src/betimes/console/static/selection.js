@@ -3,7 +3,7 @@
  */
 import { act, actionButton } from "./actions.js";
 import { h, put } from "./dom.js";
-import { figure } from "./parts.js";
+import { countText } from "./parts.js";
 import { mayAct } from "./session.js";
 
 /** @typedef {import("./actions.js").Action} Action */
@@ -58,11 +58,6 @@ export function bulkBar(selection, bulk) {
   };
   selection.changed();
   return h("div", { class: "buttons bulk" }, chosen, all, count);
-}
-
-/** @param {number} count @param {string} noun in the plural */
-export function countText(count, noun) {
-  return `${figure(count)} ${count === 1 ? noun.replace(/s$/, "") : noun}`;
 }
 
 /**

@@ -3,8 +3,7 @@ import { act, previewForm } from "./actions.js";
 import { ask, part } from "./api.js";
 import { h } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
-import { answer, facts, problemBox } from "./parts.js";
-import { countText } from "./selection.js";
+import { answer, countText, facts, problemBox } from "./parts.js";
 import { askToOperate, mayAct, mustOperate } from "./session.js";
 
 /** @typedef {import("./router.js").View} View */

@@ -8,7 +8,7 @@ import { h, svg } from "./dom.js";
 import { answerClass } from "./parts.js";
 import { wordOf } from "./server.js";
 import { durationText } from "./time.js";
-import { axis, drawing, laneTimeline, scale } from "./timelines.js";
+import { drawing, laneTimeline, NAME, TOP } from "./timelines.js";
 
 /** @typedef {import("./timelines.js").Window} Window */
 
@@ -126,7 +126,6 @@ export function packRows(bars) {
 
 /** Return the runs of ticks as bars: thin until they started, thick until they ended. @param {any[]} ticks @param {Window} window */
 export function runGantt(ticks, window) {
-  const x = scale(window);
   const bars = packRows(
     ticks.filter((tick) => tick.run && tick.run.status !== "skipped").map((tick) => {
       const run = tick.run;
@@ -136,31 +135,29 @@ export function runGantt(ticks, window) {
     }).filter((bar) => !Number.isNaN(bar.from)),
   );
   const rows = 1 + Math.max(0, ...bars.map((bar) => bar.row));
-  const height = 20 + rows * 16 + 14;
-  const drawn = bars.map((bar) => {
-    const y = 22 + bar.row * 16;
-    const kind = answerClass(bar.tick.run.status);
-    return svg(
-      "g",
-      null,
-      svg("title", null, `${bar.tick.run.status} · ${durationText(bar.to - bar.from)}`),
-      svg("rect", {
-        class: "waited",
-        x: x(bar.from),
-        y: y + 4,
-        width: Math.max(0, x(bar.started) - x(bar.from)),
-        height: 3,
-      }),
-      svg("rect", {
-        class: kind,
-        x: x(bar.started),
-        y,
-        width: Math.max(3, x(bar.to) - x(bar.started)),
-        height: 11,
-        rx: 2,
-      }),
-    );
+  const words = rows > 1 ? `up to ${rows} at once` : "never two at once";
+  return drawing(window, ({ x, isNarrow }) => {
+    const top = TOP + 2 + (isNarrow ? NAME : 0);
+    const drawn = bars.map((bar) => runBar(bar, x, top + bar.row * 16));
+    return { height: top + rows * 16 + 12, drawn: [svg("text", { x: 0, y: TOP + 12 }, words), drawn] };
   });
-  const word = svg("text", { x: 0, y: 32 }, rows > 1 ? `up to ${rows} at once` : "never two at once");
-  return drawing(height, [axis(window, height), word, drawn]);
+}
+
+/** @param {{from: number, started: number, to: number, tick: any}} bar @param {(at: number) => number} x @param {number} y */
+function runBar(bar, x, y) {
+  const [from, started, to] = [bar.from, bar.started, bar.to].map(x);
+  return svg(
+    "g",
+    null,
+    svg("title", null, `${bar.tick.run.status} · ${durationText(bar.to - bar.from)}`),
+    svg("rect", { class: "waited", x: from, y: y + 4, width: Math.max(0, started - from), height: 3 }),
+    svg("rect", {
+      class: answerClass(bar.tick.run.status),
+      x: started,
+      y,
+      width: Math.max(3, to - started),
+      height: 11,
+      rx: 2,
+    }),
+  );
 }

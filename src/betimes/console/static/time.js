@@ -102,6 +102,12 @@ export function dateText(at, zone) {
   return `${found.year}-${found.month}-${found.day}`;
 }
 
+/** Return the day of an instant as people write it, with the year where it is not this one. @param {number} at @param {string} zone */
+export function dayText(at, zone) {
+  const isThisYear = dateText(at, zone).slice(0, 4) === dateText(now(), zone).slice(0, 4);
+  return formatter(zone, { day: "numeric", month: "short", year: isThisYear ? undefined : "numeric" }).format(at);
+}
+
 /** Return an instant whole: date, time and offset. @param {string | number} instant @param {string | null} [theirs] */
 export function fullText(instant, theirs) {
   const at = typeof instant === "number" ? instant : Date.parse(instant);
@@ -152,20 +158,20 @@ export function agoText(instant) {
 }
 
 /**
- * Return an instant as an element: the time, the day if it is not today, the distance from now beside it.
- * @param {string | null | undefined} instant @param {{theirs?: string | null, seconds?: boolean, relative?: boolean}} [how]
+ * Return an instant as an element: the time, the day if it is not today or is asked for, the distance from now beside it.
+ * @param {string | null | undefined} instant @param {{theirs?: string | null, seconds?: boolean, relative?: boolean, day?: boolean}} [how]
  */
-export function when(instant, { theirs = null, seconds = false, relative = true } = {}) {
+export function when(instant, { theirs = null, seconds = false, relative = true, day = false } = {}) {
   if (!instant) return h("span", { class: "soft" }, "–");
   const at = Date.parse(instant);
   const zone = zoneFor(theirs);
-  const today = dateText(at, zone) === dateText(now(), zone);
-  const absolute = `${today ? "" : `${dateText(at, zone).slice(5)} `}${clockText(at, zone, seconds)}`;
+  const isToday = dateText(at, zone) === dateText(now(), zone);
+  const absolute = `${isToday && !day ? "" : `${dayText(at, zone)} `}${clockText(at, zone, seconds)}`;
   const title = `${fullText(at, theirs)} · ${zone}`;
   return h(
     "time",
     { datetime: instant, title, class: "when" },
     absolute,
-    relative && h("span", { class: "soft ago" }, ` ${agoText(at)}`),
+    relative && [" ", h("span", { class: "soft ago" }, agoText(at))],
   );
 }

@@ -1,44 +1,32 @@
 /**
  * Lines of time: a window, its axis, lanes with marks. Each stands beside a table with the same numbers, so the drawings
- * are hidden from screen readers.
+ * are hidden from screen readers. They are drawn at the width of the page; in a narrow one the names of lanes stand
+ * above them.
  */
-import { h, svg } from "./dom.js";
+import { fitted } from "./charts.js";
+import { svg } from "./dom.js";
 import { markShape } from "./parts.js";
-import { clockText, dateText, now, offsetMs, zoneFor } from "./time.js";
+import { clockText, dayText, now, offsetMs, zoneFor } from "./time.js";
 
+/** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
 /** @typedef {{lane: string, at: number, due?: number, kind: import("./marks.js").AnswerClass, words: string, item: any}} Mark `due` where it was meant to be, if it came late */
+/** @typedef {{window: Window, left: number, right: number, isNarrow: boolean, x: (at: number) => number}} Frame where a window is drawn */
 
-const WIDTH_MIN = 420;
-const WIDTH_MAX = 1000;
-/** What stands beside a drawing in its page: paddings of the page and of its card. */
-const BESIDE = 70;
+const WIDTH_MIN = 220;
+const WIDTH_NARROW = 520;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 /** How far apart the instants of an axis may be, in milliseconds. */
 const STEPS = [HOUR / 60, HOUR / 12, HOUR / 6, HOUR / 4, HOUR / 2, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY];
 /** The width of a letter of the axis, in pixels. */
 const LETTER = 6.5;
-export const LEFT = 90;
+const LEFT = 96;
+/** Where lanes begin, below the axis, and how tall one is. */
 export const TOP = 20;
-export const ROW = 26;
-
-/** Return how wide a drawing is: as wide as its page, so that its words keep their size. */
-function drawnWidth() {
-  const room = (document.getElementById("main")?.clientWidth ?? WIDTH_MAX) - BESIDE;
-  return Math.max(WIDTH_MIN, Math.min(WIDTH_MAX, room));
-}
-
-/** Return where the lines of a drawing end. */
-export function rightEdge() {
-  return drawnWidth() - 8;
-}
-
-/** Return where an instant of a window is drawn. @param {Window} window */
-export function scale({ from, to }) {
-  const right = rightEdge();
-  return (/** @type {number} */ at) => LEFT + ((right - LEFT) * (at - from)) / (to - from);
-}
+const ROW = 26;
+/** What the name of a lane takes where it stands above it. */
+export const NAME = 15;
 
 /** Return the window from an instant to now, and a little more. @param {string} oldest @returns {Window} */
 export function pastWindow(oldest) {
@@ -55,36 +43,49 @@ function roundInstants({ from, to, zone }, most) {
   return { step, instants: Array.from({ length: count }, (_, place) => first + place * step) };
 }
 
-/** Return the axis of a window, and a line at now. @param {Window} window @param {number} height */
-export function axis(window, height) {
-  const x = scale(window);
-  const { step, instants } = roundInstants(window, drawnWidth() < 640 ? 4 : 8);
+/** Return the axis of a window, and a line at now. @param {Frame} frame @param {number} height */
+function axis({ window, left, right, x }, height) {
   const isLong = window.to - window.from > 36 * HOUR;
+  const most = Math.floor((right - left) / (isLong ? 95 : 60)); // a label is so wide
+  const { step, instants } = roundInstants(window, Math.min(8, most));
   const labels = instants.map((at) => {
-    const [date, clock] = [dateText(at, window.zone).slice(5), clockText(at, window.zone)];
-    const words = step >= DAY ? date : isLong ? `${date} ${clock}` : clock;
+    const [day, clock] = [dayText(at, window.zone), clockText(at, window.zone)];
+    const words = step >= DAY ? day : isLong ? `${day} ${clock}` : clock;
     // A label that would not end within the drawing is left out; its line stays.
-    const fits = x(at) + 3 + words.length * LETTER <= rightEdge();
+    const fits = x(at) + 3 + words.length * LETTER <= right;
     return [
       svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 14, y2: height }),
       fits ? svg("text", { x: x(at) + 3, y: 10 }, words) : null,
     ];
   });
-  const line = svg("line", { class: "now-line", x1: x(window.now), x2: x(window.now), y1: 2, y2: height });
-  return [labels, line, svg("text", { class: "now-word", x: x(window.now) + 3, y: height - 2 }, "now")];
+  const at = x(window.now);
+  const [beside, anchor] = at > right - 30 ? [-3, "end"] : [3, "start"];
+  const line = svg("line", { class: "now-line", x1: at, x2: at, y1: 2, y2: height });
+  return [
+    labels,
+    line,
+    svg("text", { class: "now-word", x: at + beside, y: height - 2, "text-anchor": anchor }, "now"),
+  ];
 }
 
-/** Return a drawing that is as wide as its page, and scrolls where that is too narrow. @param {number} height @param {import("./dom.js").Child} children */
-export function drawing(height, children) {
-  return h(
-    "div",
-    { class: "scroll" },
-    svg("svg", { class: "ticks", viewBox: `0 0 ${drawnWidth()} ${height}`, "aria-hidden": "true" }, children),
-  );
+/**
+ * Return a drawing of a window that is as wide as its page. `paint` says how tall it is and what it holds.
+ * @param {Window} window @param {(frame: Frame) => {height: number, drawn: Child}} paint @param {number} [gutter] what stands left of the window, instead of names of lanes
+ */
+export function drawing(window, paint, gutter) {
+  return fitted({ class: "timeline" }, WIDTH_MIN, (width) => {
+    const isNarrow = width < WIDTH_NARROW;
+    const left = gutter ?? (isNarrow ? 6 : LEFT);
+    const right = width - 8;
+    const x = (/** @type {number} */ at) => left + ((right - left) * (at - window.from)) / (window.to - window.from);
+    const frame = { window, left, right, isNarrow, x };
+    const { height, drawn } = paint(frame);
+    return svg("svg", { class: "ticks", width, height, "aria-hidden": "true" }, axis(frame, height), drawn);
+  });
 }
 
 /** Return a mark; a line leads to it from where it was due. @param {Mark} mark @param {(at: number) => number} x @param {number} y @param {(item: any) => void} open */
-export function drawMark(mark, x, y, open) {
+function drawMark(mark, x, y, open) {
   return svg(
     "g",
     { class: "tick-mark", on: { click: () => open(mark.item) } },
@@ -102,15 +103,16 @@ export function drawMark(mark, x, y, open) {
 
 /**
  * Return marks in lanes; lanes without any are left out, but the first.
- * @param {[string, string][]} lanes names and their words @param {Mark[]} marks @param {Window} window @param {(item: any) => void} open @param {(x: (at: number) => number, yOf: (lane: string) => number) => import("./dom.js").Child} [more]
+ * @param {[string, string][]} lanes names and their words @param {Mark[]} marks @param {Window} window @param {(item: any) => void} open @param {(x: (at: number) => number, yOf: (lane: string) => number) => Child} [more]
  */
 export function laneTimeline(lanes, marks, window, open, more) {
   const shown = lanes.filter(([name], place) => !place || marks.some((mark) => mark.lane === name));
-  const height = TOP + shown.length * ROW + 12;
-  const x = scale(window);
-  const yOf = (/** @type {string} */ lane) =>
-    TOP + Math.max(0, shown.findIndex(([name]) => name === lane)) * ROW + ROW / 2;
-  const names = shown.map(([name, words]) => svg("text", { x: 0, y: yOf(name) + 4 }, words));
-  const drawn = marks.map((mark) => drawMark(mark, x, yOf(mark.lane), open));
-  return drawing(height, [axis(window, height), names, more?.(x, yOf), drawn]);
+  return drawing(window, ({ x, isNarrow }) => {
+    const above = isNarrow ? NAME : 0;
+    const yOf = (/** @type {string} */ lane) =>
+      TOP + Math.max(0, shown.findIndex(([name]) => name === lane)) * (ROW + above) + above + ROW / 2;
+    const names = shown.map(([name, words]) => svg("text", { x: 0, y: yOf(name) + (isNarrow ? -ROW / 2 : 4) }, words));
+    const drawn = marks.map((mark) => drawMark(mark, x, yOf(mark.lane), open));
+    return { height: TOP + shown.length * (ROW + above) + 12, drawn: [names, more?.(x, yOf), drawn] };
+  });
 }

@@ -65,7 +65,7 @@ function bodyFields(openapi, tried, changed) {
   const rest = fields.filter((told) => !isShown(told));
   return [
     fields.filter(isShown).map(one),
-    rest.length ? folded(`${rest.length} more fields`, () => rest.map(one)) : null,
+    rest.length ? folded(`${rest.length} more ${rest.length === 1 ? "field" : "fields"}`, () => rest.map(one)) : null,
   ];
 }
 

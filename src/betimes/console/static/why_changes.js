@@ -4,10 +4,10 @@
  */
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
-import { answer, problemBox, section } from "./parts.js";
+import { answer, answerClass, problemBox, section } from "./parts.js";
 import { button } from "./forms.js";
 import { may } from "./session.js";
-import { fullText, when } from "./time.js";
+import { fullText, now, when } from "./time.js";
 import { labHref, settingText } from "./why_policy.js";
 
 /** Kinds of changes, the nearest to the person first. */
@@ -61,7 +61,7 @@ function nothing(told) {
   return h(
     "p",
     { class: "soft" },
-    ["NOW", "ALLOW"].includes(told.verdict.outcome)
+    answerClass(told.verdict.outcome) === "now"
       ? "Nothing: there is no better answer."
       : "No single change of the time, the request, the person, a rule or a setting leads to a better answer.",
   );
@@ -85,7 +85,7 @@ function change(told, one, theirs) {
     h(
       "p",
       { class: "change-if" },
-      one.kind === "time" ? ["if it were judged at ", when(one.at, { theirs, seconds: true })] : `if ${one.if}`,
+      one.kind === "time" ? ["if it were judged at ", instant(one.at, theirs)] : `if ${one.if}`,
       // Of a setting the sentence says itself what it stands instead of.
       ["time", "rule", "setting"].includes(one.kind) || one.from == null
         ? null
@@ -124,8 +124,13 @@ function promised(one, theirs) {
   const until = one.until ?? one.defer_until;
   return [
     answer(one.outcome),
-    until ? h("span", { class: "soft", title: fullText(until, theirs) }, " until ", when(until, { theirs })) : null,
+    until ? h("span", { class: "soft", title: fullText(until, theirs) }, " until ", instant(until, theirs)) : null,
   ];
+}
+
+/** Return an instant of another course of things: how far it is says something only while it is ahead. @param {string} at @param {string | null} theirs */
+function instant(at, theirs) {
+  return when(at, { theirs, seconds: true, relative: Date.parse(at) > now() });
 }
 
 /** @param {string} name */

@@ -27,7 +27,7 @@ export function eventsSection(told, theirs) {
         same.length > 2 ? manyOf(same, theirs) : same.map((one) => part("Recorded", one, theirs))
       ),
     ),
-    more > 0 ? h("p", { class: "soft" }, `and ${more} more events, which are in the raw JSON`) : null,
+    more > 0 ? h("p", { class: "soft" }, `and ${more} more, in the raw JSON`) : null,
     !told.command && !events.length ? h("p", { class: "soft" }, "Nothing that can be shown.") : null,
   );
 }

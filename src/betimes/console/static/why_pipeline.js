@@ -4,16 +4,17 @@
  */
 import { h, put } from "./dom.js";
 import { answer, meter, whyHref } from "./parts.js";
+import { spanText } from "./time.js";
 import { labHref, settingAt, settingText } from "./why_policy.js";
 
 const WORDS = { passed: "passed", bound: "bound", shadow: "shadow", not_reached: "not looked at" };
-/** Values that are n of something: the value, the whole, and whether being full is what the rule is against. */
+/** Values that are n of something: the value, the whole, whether being full is what the rule is against, and their unit in milliseconds if they are durations. */
 const PAIRS = /** @type {const} */ ([
   ["count", "cap", true],
   ["used", "cap", true],
   ["deferrals", "max_deferrals", true],
-  ["elapsed_s", "limit_s", false],
-  ["hours_since_last", "cooldown_hours", false],
+  ["elapsed_s", "limit_s", false, 1000],
+  ["hours_since_last", "cooldown_hours", false, 3_600_000],
 ]);
 
 /** @param {any} told @param {Promise<any>} then the policy it was decided by */
@@ -73,19 +74,20 @@ function sentence(text) {
 function gauge(rule) {
   const values = rule.values ?? {};
   if (values.now_from != null && values.score != null) return scoreScale(values);
-  for (const [name, whole, isCap] of PAIRS) {
+  for (const [name, whole, isCap, unit] of PAIRS) {
     const [value, cap] = [Number(values[name] ?? NaN), Number(values[whole] ?? NaN)];
     if (Number.isNaN(value) || Number.isNaN(cap)) continue;
     const shown = meter(value, cap, `${name.replaceAll("_", " ")}: ${value} of ${cap}`);
     if (!isCap || rule.outcome === "passed") shown.classList.remove("full");
-    return h("span", { class: "rule-gauge" }, shown, h("span", { class: "soft" }, `${round(value)} of ${round(cap)}`));
+    const text = (/** @type {number} */ one) => unit ? spanText(one * unit) : String(Math.round(one * 10) / 10);
+    return h(
+      "span",
+      { class: "rule-gauge" },
+      shown,
+      h("span", { class: "soft" }, `${text(value)} ${unit && value >= cap ? "≥" : "of"} ${text(cap)}`),
+    );
   }
   return null;
-}
-
-/** @param {number} value */
-function round(value) {
-  return String(Math.round(value * 10) / 10);
 }
 
 /** Return a score on its scale: never, later, now. @param {any} values */

@@ -4,7 +4,7 @@
 import { ask, get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, openDialog } from "./forms.js";
-import { problemBox, table } from "./parts.js";
+import { countText, problemBox, table } from "./parts.js";
 import { may } from "./session.js";
 
 /** Return a policy by its fingerprint: as a button that shows it, where whoever looks may. @param {any} told @param {Promise<any>} then */
@@ -35,7 +35,11 @@ async function fillPolicy(box, told, then) {
     const rows = differences(old, today.effective);
     put(
       box,
-      h("h3", null, rows.length ? `${rows.length} settings differ from today's` : "It is what is in force today"),
+      h(
+        "h3",
+        null,
+        rows.length ? `Different from today's: ${countText(rows.length, "settings")}` : "It is what is in force today",
+      ),
       rows.length
         ? table({
           caption: "Settings that differ between the policy of then and that of today",
