@@ -96,6 +96,13 @@ def test_a_choice_that_is_not_there_names_those_that_are() -> None:
     )
 
 
+def test_a_choice_in_another_case_names_the_one_that_is_meant() -> None:
+    with pytest.raises(Invalid) as refused:
+        check_value({"size": "Large"}, Home)
+    told = "Invalid enum value 'Large'; did you mean large? It is one of small, large"
+    assert refused.value.problems == (("size", told),)
+
+
 class Stay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     guest: str
     arrives_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None

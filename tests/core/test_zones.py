@@ -82,6 +82,9 @@ def test_a_name_only_the_machine_knows_is_no_zone() -> None:
         ("europe/berlin", "; did you mean Europe/Berlin?"),
         ("Los Angeles", "; did you mean America/Los_Angeles?"),
         ("Mars/Base", ""),
+        ("Berln", "; did you mean Europe/Berlin?"),
+        ("est", "; did you mean EST?"),
+        *((name, "; name a place, such as Europe/Berlin, or UTC") for name in ("EST5", "PST", "BST", "GMT+1", "UTC+2")),
     ],
 )
 def test_a_zone_that_is_misspelt_is_told_the_one_that_may_be_meant(name: str, meant: str) -> None:

@@ -19,17 +19,19 @@ from typing import Any
 from betimes.app.betimes import Betimes
 from betimes.app.settings import Settings
 from betimes.backtest.plan import Candidate, Plan
+from betimes.catalogue import readable_areas
 from betimes.core.instants import parse
 from betimes.core.segments import Segment
 from betimes.domain.service import Caller
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.ledger.effect_commands import EVERY_DOMAIN
 from betimes.ledger.effects import EffectFilters, Effects
 from betimes.ledger.service import Ledger, LedgerFilters
 from betimes.outbound.channels import ChannelSettings, LogChannel
 from tests.backtest.recordings import POLICY
+
+EVERY_DOMAIN = readable_areas(("admin",))
 
 DUMP = Path(__file__).with_name("recordings") / "all_domains_at_schema_1.dump"
 RECORDED_UNTIL = "2026-03-27T21:05:13Z"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from betimes.core.deciders import Send
-from betimes.intents.check_times import next_checks
+from betimes.core.instants import parse, render
+from betimes.intents.check_times import next_checks, next_cron, read_instant
 from betimes.intents.model import (
     ChangeIntent,
     ClaimIntent,
@@ -346,3 +347,22 @@ def test_an_owner_forgets_what_was_disabled_unless_it_was_enabled_since() -> Non
     owner.when(ForgetIntent("b", 9)).then_nothing()
     owner.when(ForgetIntent("a", 4)).then(IntentUncounted("a"))
     assert owner.state == OwnerState({})
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "instant"),
+    [
+        ("2026-03-29T02:30:00", "Europe/Berlin", "2026-03-29T01:00:00Z"),
+        ("2026-03-29T02:00:00", "Europe/Berlin", "2026-03-29T01:00:00Z"),
+        ("2026-03-29T03:00:00", "Europe/Berlin", "2026-03-29T01:00:00Z"),
+        ("2026-10-25T02:30:00", "Europe/Berlin", "2026-10-25T00:30:00Z"),
+        ("2026-10-04T02:10:00", "Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+        ("2026-09-06T00:30:00", "America/Santiago", "2026-09-06T04:00:00Z"),
+    ],
+)
+def test_a_local_time_that_the_clock_skips_is_the_first_after_the_gap_as_for_schedules(
+    text: str, zone: str, instant: str
+) -> None:
+    assert render(read_instant(text, zone)) == instant
+    minute, hour, day, month = int(text[14:16]), int(text[11:13]), int(text[8:10]), int(text[5:7])
+    assert next_cron(f"{minute} {hour} {day} {month} *", zone, parse("2026-03-01T00:00:00Z")) == parse(instant)

@@ -134,13 +134,23 @@ _decoder = msgspec.json.Decoder(float_hook=_finite)
 
 @cache
 def direct_decoder(kind: Any) -> msgspec.json.Decoder[Any] | None:
-    """Return a decoder straight into a closed struct; `None` for other types, and for those that hold fractions.
+    """Return a decoder straight into a closed struct; `None` for other types."""
+    if not is_struct(kind) or not kind.__struct_config__.forbid_unknown_fields:
+        return None
+    return msgspec.json.Decoder(kind, float_hook=_finite)
+
+
+def may_hold_fractions(value: msgspec.Struct) -> bool:
+    """Return whether a field that can hold fractions is set.
 
     Fractions go by way of a float elsewhere: read straight from the text, some would be another number.
     """
-    if not is_struct(kind) or not kind.__struct_config__.forbid_unknown_fields or _holds_fractions(kind):
-        return None
-    return msgspec.json.Decoder(kind, float_hook=_finite)
+    return any(getattr(value, name) is not None for name in _fields_of_fractions(type(value)))
+
+
+@cache
+def _fields_of_fractions(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if _holds_fractions(field.type))
 
 
 def _holds_fractions(kind: Any) -> bool:
@@ -231,6 +241,7 @@ def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
         problem = _number_problem(value, free)
     elif isinstance(value, datetime):
         problem = instant_problem(value)
+    # Only a struct that fails the one look is gone through part by part, to name the place.
     elif isinstance(value, msgspec.Struct) and is_within_bounds(value, depth):
         return []
     elif isinstance(value, _CONTAINERS):

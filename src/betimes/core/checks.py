@@ -229,6 +229,7 @@ def _build(path: str, value: Any, kind: Any, found: Findings) -> Any:
     part: Any = BROKEN
     if found.looked_at < LOOKED_AT_MAX:
         part = _build_parts(path, value, kind, found)
+    # Only if no part is to blame: what msgspec says of the whole would repeat what is said of the part.
     if found.total == known:
         found.extend([(join_path(path, below), said) for below, said in off] or [_locate(path, message, value, kind)])
     return part
@@ -286,6 +287,7 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
         unknown = value.keys() - known
         for name in nsmallest(PROBLEMS_MAX, (str(name)[:NAME_CHARS_MAX] for name in unknown)):
             found.add(join_path(path, name), _unknown_field(name, known) if found.describes_more else "")
+        # All of them count; only the first are described.
         found.total += max(len(unknown) - PROBLEMS_MAX, 0)
     return _obeying(path, Partial(kind, parts), found)
 

@@ -39,6 +39,15 @@ _NAMES = {
     _WEEKDAY: ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"),
 }
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/([0-9]{1,3}))?", re.ASCII)
+_FIELDS = {
+    "second": "0–59",
+    "minute": "0–59",
+    "hour": "0–23",
+    "day-of-month": "1–31 or L, and a day that its months have",
+    "month": "1–12 or JAN–DEC",
+    "day-of-week": "0–7 or SUN–SAT",
+}
+"""The fields in order, as `cronsim` names them, with what they take."""
 _NEAREST = re.compile(r"[0-9]{1,2}W")
 
 
@@ -159,9 +168,16 @@ def _parse(cron: str) -> CronSim:
         return _with_nearest(fields, nearest) if nearest else CronSim(" ".join(fields), _EPOCH)
     # For a step of 0 `cronsim` fails an assertion that has no message.
     except (CronSimError, AssertionError, ValueError) as error:
-        raise ValueError(
-            f"{cron[:100]!r} is not a cron expression of 5 fields, or of 6 with seconds first: {error or 'bad step'}"
-        ) from None
+        raise ValueError(f"{cron[:100]!r} is not a cron expression: {_spell_error(cron, str(error))}") from None
+
+
+def _spell_error(cron: str, error: str) -> str:
+    """Return what is wrong with an expression, where `cronsim` only names the field."""
+    name = error.removeprefix("Bad ")
+    if name not in _FIELDS:
+        return error or "a step is at least 1"
+    field = _fields_of(cron)[[*_FIELDS].index(name)]
+    return f"its {name} {field[:40]!r} is wrong; {_FIELDS[name]}"
 
 
 def _with_nearest(fields: tuple[str, ...], nearest: tuple[str, ...]) -> CronSim:
@@ -185,7 +201,8 @@ def _fields_of(cron: str) -> tuple[str, ...]:
     if len(fields) == 5:
         fields.insert(0, "0")
     if len(fields) != len(_CYCLES):
-        raise ValueError(f"it has {len(fields)} fields")
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        raise ValueError(f"it has {count}; write 5, or 6 with seconds first")
     return tuple(_rewrite_field(place, field) for place, field in enumerate(fields))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias, overload
 import msgspec
 
 from betimes.core.errors import Invalid
-from betimes.core.instants import Instant, checked_instant, nearest
+from betimes.core.instants import FIRST, LAST, Instant, checked_instant, nearest
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,7 +23,9 @@ def moment(at: None) -> None: ...
 def moment(at: Instant | None) -> datetime | None: ...
 def moment(at: Instant | None) -> datetime | None:
     """Return the instant as a datetime in UTC; beyond the calendar, its first or last."""
-    return None if at is None else _EPOCH + timedelta(0, 0, nearest(at))
+    if at is None:
+        return None
+    return _EPOCH + timedelta(0, 0, at if FIRST <= at <= LAST else nearest(at))
 
 
 @overload

@@ -77,7 +77,9 @@ def with_choices(message: str, kind: Any) -> str:
     if message.startswith("Expected `str` matching regex"):
         return next((f"must be {said}" for said in _pattern_words(kind, message)), message)
     if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
-        return f"{message}; one of {', '.join(map(str, get_args(plain)))}"
+        choices = [str(choice) for choice in get_args(plain)]
+        meant = next((choice for choice in choices if f"'{choice}'".casefold() in message.casefold()), None)
+        return f"{message}; {f'did you mean {meant}? It is ' if meant else ''}one of {', '.join(choices)}"
     if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):
         members = map(strip_annotations, get_args(plain))
         tags = [member.__struct_config__.tag for member in members if is_struct(member)]

@@ -8,7 +8,7 @@ a tick is the version it was computed with. Nothing here changes what the rest o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -58,15 +58,23 @@ def is_zone(name: str) -> bool:
 
 
 def unknown_zone(name: str) -> str:
-    """Return what is said about a zone that there is not, and which one may be meant."""
+    """Return what is said about a zone that there is not, and which one may be meant.
+
+    Abbreviations mean several zones and look like each other, and the signs of Etc/GMT+1 are not those people write:
+    none of these is suggested for another, but a form that is clear.
+    """
     spelt = name[:_NAME_CHARS_MAX].casefold().replace(" ", "_")
     names = {known.casefold(): known for known in zone_names()}
-    cities = {known.rpartition("/")[2]: known for known in sorted(names)}
-    near = [spelt] if spelt in names else get_close_matches(spelt, names, n=1)
-    if not near and spelt in cities:
-        near = [cities[spelt]]
-    meant = f"; did you mean {names[near[0]]}?" if near else ""
-    return f"no such zone: {name[:_NAME_CHARS_MAX]}{meant}"
+    places = {known: known for known in names if "/" in known and not known.startswith("etc/")}
+    cities = {known.rpartition("/")[2]: known for known in sorted(places)}
+    meant = names.get(spelt) or _find_near(spelt, places, names) or _find_near(spelt, cities, names)
+    clear = "" if "/" in spelt else "; name a place, such as Europe/Berlin, or UTC"
+    return f"no such zone: {name[:_NAME_CHARS_MAX]}{f'; did you mean {meant}?' if meant else clear}"
+
+
+def _find_near(spelt: str, known: Mapping[str, str], names: Mapping[str, str]) -> str | None:
+    near = get_close_matches(spelt, known, n=1, cutoff=0.8)
+    return names[known[near[0]]] if near else None
 
 
 @lru_cache(maxsize=1_024)
@@ -102,6 +110,17 @@ def from_local(name: str, local: datetime, fold: int = 0) -> Instant:
     before the change (0) or after it (1), which is as long after the change as it was skipped by, or before it.
     """
     return (local.replace(tzinfo=zone(name), fold=fold) - _EPOCH) // timedelta(microseconds=1)
+
+
+def first_shown(name: str, local: datetime) -> Instant:
+    """Return the first instant at which a wall in the zone shows a naive time; of one that is skipped, the next shown.
+
+    Schedules, quiet hours and intents all take local times so.
+    """
+    found, other = from_local(name, local), from_local(name, local, fold=1)
+    if found <= other:
+        return found
+    return transitions(name, other // SECOND, found // SECOND + 1)[0] * SECOND
 
 
 def pieces(name: str, at: int) -> Iterator[Piece]:

@@ -172,9 +172,7 @@ class Acting:
         policy = await self._engine.policy_of(account.tenant)
         others = (*decider.needs(account, command, policy), *decider.reads(account))
         rows = await self._engine.store.load([account, *others])
-        states = {
-            stream: self._engine.kinds.of(stream).state(stream, row.schema, row.state) for stream, row in rows.items()
-        }
+        states = {stream: self._engine.kinds.state_in(stream, row) for stream, row in rows.items()}
         view: View[Any] = View(account, states.get(account), 0, {stream: states.get(stream) for stream in others}, key)
         decision = decider.decide(view, command, policy, await self._engine.store.now())
         return decision.verdict if isinstance(decision, Decision) else None

@@ -37,6 +37,7 @@ async def claim_due(
         taken += granted
         if failed and not taken:
             raise failed[0]
+        # Fewer than were wanted means that no more are due; after a failure the same ones would be found again.
         if failed or len(taken) >= limit or len(streams) < wanted:
             break
     return taken

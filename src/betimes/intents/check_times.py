@@ -11,7 +11,7 @@ from betimes.core.calendar import calendar_of
 from betimes.core.cron import times_of_day
 from betimes.core.errors import Invalid
 from betimes.core.instants import FIRST, FIRST_TEXT, LAST, LAST_TEXT, MINUTE, Instant, parse
-from betimes.core.zones import from_local
+from betimes.core.zones import first_shown
 from betimes.intents.model import Definition
 from betimes.intents.policy import IntentsPolicy
 
@@ -21,13 +21,16 @@ DAY_S = 86_400
 
 
 def read_instant(text: str, zone_name: str) -> Instant:
-    """Return the instant of an ISO 8601 text, in the zone if it has no offset; raise `Invalid` if it is neither."""
+    """Return the instant of an ISO 8601 text, in the zone if it has no offset; raise `Invalid` if it is neither.
+
+    A local time that the zone skips is the first one after the gap, as for schedules.
+    """
     try:
         local = PlainDateTime.parse_iso(text)
     except ValueError:
         at = parse(text)
     else:
-        at = from_local(zone_name, local.to_stdlib())
+        at = first_shown(zone_name, local.to_stdlib())
     if not FIRST <= at <= LAST:
         raise Invalid(f"{text!r} must be from {FIRST_TEXT} to {LAST_TEXT} in UTC")
     return at

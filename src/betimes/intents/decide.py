@@ -172,6 +172,7 @@ def _write_definition(view: View[IntentState], fields: dict[str, Any], policy: P
     if found:
         total = len(found) - len(misshapen) + misshapen_count
         reply = Defined(problems=tuple(found), warnings=warnings, problem_count=total)
+        # An answer, not a refusal: its key stays free, so that the same request can be sent again, put right.
         return Decision(reply=reply, is_invalid=True)
     definition = definition_of(draft)
     event = _event(view, definition, draft.enabled, now)

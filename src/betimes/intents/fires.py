@@ -112,6 +112,7 @@ def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEve
     ended_at, worker = intent.claim.expires_at, intent.claim.worker
     free_at = intent.next_check_at if intent.was_planned_anew else ended_at
     ended = ClaimExpired(ended_at, worker, free_at if intent.enabled else None)
+    # One claim that ran out is forgiven; the next counts as a failure.
     if not intent.expiry_count:
         return (ended,)
     return (ended, *execution_events(intent, "failed", policy, ended_at, worker, CLAIM_EXPIRED))
@@ -128,6 +129,7 @@ def execution_events(
 ) -> tuple[IntentEvents, ...]:
     """Return the execution, and the disabling it leads to, if it does."""
     next_check_at = next_check(intent, status, policy, at) if intent.enabled else None
+    # The report is about the plan before; the new one stands.
     if intent.was_planned_anew:
         next_check_at = intent.next_check_at
     reason = _disabling_reason(intent, status, policy) if intent.enabled else None
@@ -151,6 +153,7 @@ def _disabling_reason(intent: IntentState, status: FireStatus, policy: IntentsPo
         return "FAILURES" if intent.failure_count + 1 >= policy.failures_max else None
     if status != "success":
         return None
+    # One that was given another time while it was being checked still has that one to keep.
     if definition.trigger_type == "once" and not intent.was_planned_anew:
         return "ONCE_DONE"
     if definition.is_condition_based and definition.condition and definition.condition.fire_mode == "once":

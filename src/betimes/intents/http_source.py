@@ -21,6 +21,7 @@ import msgspec
 from betimes.core.bounds import read_json
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.intents.sources import SourceContext
+from betimes.outbound.bodies import read_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -96,9 +97,7 @@ class HttpSource:
         async with self._open_session().get(URL(url, encoded=True), allow_redirects=False) as answer:
             if answer.status != 200:
                 raise SourceAnswer(f"answered {answer.status}")
-            body = await answer.content.read(ANSWER_BYTES_MAX + 1)
-            while len(body) <= ANSWER_BYTES_MAX and (more := await answer.content.read(ANSWER_BYTES_MAX)):
-                body += more
+            body = await read_body(answer, ANSWER_BYTES_MAX)
         if len(body) > ANSWER_BYTES_MAX:
             raise SourceAnswer(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
         try:

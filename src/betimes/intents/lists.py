@@ -53,7 +53,7 @@ def statuses(
 
 
 def state_of(engine: Engine, row: StreamRow) -> IntentState:
-    state: IntentState = engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+    state: IntentState = engine.kinds.state_in(row.stream, row)
     return state
 
 

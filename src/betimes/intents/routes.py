@@ -5,20 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import ClaimLimit
 from betimes.http.service_calls import ServiceCalls, filters_of, route
 from betimes.intents.model import Draft
 from betimes.intents.service import Intents
 from betimes.intents.views import (
-    FireRequest,
-    IntentClaimRequest,
-    IntentClaimsRequest,
-    IntentRenewRequest,
     IntentView,
     IntentWritten,
-    ReleaseRequest,
 )
 
 TAG = "Intents"
@@ -42,7 +36,6 @@ INTENTS = DefinitionRoutes(
     request=Draft,
     body=dict[str, Any],
     view=IntentView,
-    page=Page[IntentView],
     written=IntentWritten,
     filters=filters_of(Intents.list),
     read_only=frozenset(),
@@ -79,7 +72,6 @@ ROUTES = (
         keeps_answer="intents",
         description="The longest due first; none that is cooling.",
         query=ClaimLimit,
-        body=IntentClaimsRequest,
         body_optional=True,
     ),
     _post(
@@ -87,7 +79,6 @@ ROUTES = (
         _intents.call_with_key(Intents.claim),
         "Claim an intent",
         description="ALREADY_CLAIMED comes with `Retry-After`.",
-        body=IntentClaimRequest,
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
@@ -95,14 +86,12 @@ ROUTES = (
         f"{ONE}/renew",
         _intents.call_with_key(Intents.renew),
         "Keep a claim",
-        body=IntentRenewRequest,
         codes=((409, "CLAIM_LOST"),),
     ),
     _post(
         f"{ONE}/release",
         _intents.call_with_key(Intents.release),
         "Give a claim back",
-        body=ReleaseRequest,
         codes=((409, "CLAIM_LOST"),),
     ),
     _post(
@@ -110,7 +99,6 @@ ROUTES = (
         _intents.call_with_key(Intents.fire),
         "Report what became of a check",
         description="Settles the claim and plans the next check.",
-        body=FireRequest,
         codes=((409, "CLAIM_LOST"), (409, "DISABLED")),
         example={"status": "success", "claim_token": 4, "trigger_data": {"price": 128.4}},
     ),

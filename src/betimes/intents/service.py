@@ -327,14 +327,7 @@ class Intents(BulkChanges):
     async def _submit(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
     ) -> Recorded:
-        try:
-            return await self.submit(stream, command, key=key, collection=INTENTS, request=request)
-        except Refused as refused:
-            if refused.reason == "NOT_FOUND":
-                raise NotFound(str(refused)) from None
-            if refused.reason == "VERSION_MISMATCH":
-                raise VersionMismatch(str(refused)) from None
-            raise
+        return await self.submit(stream, command, key=key, collection=INTENTS, request=request)
 
     async def _of_its_owner(self, stream: StreamId, command: Any, key: str | None, asked: Any) -> IntentWritten:
         """Submit a command that names the owner of the intent; the owner is read first and may change meanwhile."""

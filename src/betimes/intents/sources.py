@@ -101,9 +101,8 @@ class Sources:
                 "no source `last_interaction` is registered, and no scores are kept here; register one",
             )
         stream = StreamId(context.tenant, KIND, context.user_id)
-        row = (await self._engine.store.load([stream])).get(stream)
-        state: ScoreState | None = row and self._engine.kinds.of(stream).state(stream, row.schema, row.state)
-        return state.interacted_at if state else None
+        [state] = await self._engine.load_states(stream)
+        return state.interacted_at if isinstance(state, ScoreState) else None
 
     async def _ask(self, name: str, subject: str, context: SourceContext) -> Any:
         if name not in self._sources:

@@ -167,11 +167,13 @@ class IntentWorker:
                 places.freed.clear()
                 claimed = await self._claim_or_report(wanted) if wanted else []
                 running |= {asyncio.create_task(self._work(held, places.take())) for held in claimed}
+                # Whoever got as many as they asked for may find more, and asks again at once.
                 if not wanted or (places.are_taken and len(claimed) < wanted):
                     await places.wait_for_one(self._poll_s)
                 elif not claimed:
                     await asyncio.sleep(await self._rest_s())
                 running = {task for task in running if not task.done()}
+                # A place is free once its check is done; those that still report are bounded here.
                 if len(running) > REPORTS_MAX * self._at_once:
                     await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from betimes.core.instants import DAY, HOUR, LAST, MINUTE, SECOND, Instant
-from betimes.core.zones import from_local, offset_at
+from betimes.core.zones import first_shown, offset_at
 
 TimeOfDay = Annotated[
     str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="a time of day from 00:00 to 23:59")
@@ -43,15 +43,7 @@ def wall(zone: str, day: int, minute: int) -> Instant:
     """Return the first instant at which local time is this minute of this day, or the next that exists."""
     if day > _LAST_DAY:
         return wall(zone, _LAST_DAY, minute) + (day - _LAST_DAY) * DAY
-    wanted, shown = _EPOCH_DAY + timedelta(days=day, minutes=minute), day * DAY + minute * MINUTE
-    found = from_local(zone, wanted)
-    if local_us(zone, found) == shown:
-        return found
-    low, high = from_local(zone, wanted, fold=1) // SECOND, found // SECOND
-    while high - low > 1:  # local time jumps over it at a whole second in between
-        middle = (low + high) // 2
-        low, high = (low, middle) if local_us(zone, middle * SECOND) >= shown else (middle, high)
-    return high * SECOND
+    return first_shown(zone, _EPOCH_DAY + timedelta(days=day, minutes=minute))
 
 
 def next_hour(zone: str, at: Instant) -> Instant:
