@@ -9,14 +9,15 @@ from msgspec.structs import replace
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import MINUTE, SECOND
+from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.store import Changes, KeyWrite, LockRequest, StreamQuery
+from betimes.engine.store import Changes, KeyWrite, LockRequest
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, EstimatedClock
 from betimes.stores.postgres.transaction import SCRIPT_MAX
 from betimes.testing.conformance.pairs import commit
-from betimes.testing.conformance.samples import KEY, A, keyed, moved, stream, turn_of, waiting
+from betimes.testing.conformance.samples import KEY, A, B, keyed, moved, stream, together, turn_of, waiting
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
 from tests.engine.worlds import GATE
 from tests.postgres import Proxy, opened_stores, raw_connection, server_dsn, two_stores, with_settings
@@ -190,23 +191,27 @@ async def test_an_engine_whose_ready_connection_broke_answers_as_if_it_had_not()
 
 @pytest.mark.parametrize("setting", ["on", "off"])
 @pytest.mark.parametrize("behind_pooler", [False, True])
+@pytest.mark.parametrize("streams", [[A], [A, B]], ids=["a turn", "a batch"])
 async def test_texts_are_written_as_they_are_whatever_strings_mean_to_the_server(
-    setting: str, behind_pooler: bool
+    setting: str, behind_pooler: bool, streams: list[StreamId]
 ) -> None:
     """All of a message is read before any of it takes effect, its own settings too."""
-    awkward = ["it's", "back\\slash", "\\'); DROP SCHEMA public; --", "%s $$ :name", "\\n\n", "\\"]
+    awkward = ["it's", "back\\slash", "\\'); DROP SCHEMA public; --", "%s $$ :name", "\\n\n", '"},{(a,"b")} $q$', "\\"]
     dsn = with_settings(server_dsn(), standard_conforming_strings=setting)
     async with opened_stores(dsn, behind_pooler=behind_pooler) as (store,):
-        await commit(store, moved(A, 1, 0))
+        for stream in streams:
+            await commit(store, moved(stream, 1, 0))
         for version, text in enumerate(awkward, start=2):
-            begin = store.presume(LockRequest(locks={A: version - 1}))
+            begin = store.presume(LockRequest(locks=dict.fromkeys(streams, version - 1)))
             assert begin
             async with begin as tx:
-                row, [segment] = moved(A, version, 0, owner=text).streams, moved(A, version, 0).segments
-                await tx.commit(Changes(streams=row, segments=[replace(segment, actor=text)]))
-        [listed] = await store.streams(StreamQuery(tenant=A.tenant, kind=A.kind))
-        _, history = await store.history(A, 1, 100)
-        assert ([segment.actor for segment in history], listed.owner) == (awkward, awkward[-1])
+                changes = together(*[moved(stream, version, 0, owner=text) for stream in streams])
+                segments = [replace(segment, actor=text) for segment in changes.segments]
+                await tx.commit(Changes(streams=changes.streams, segments=segments))
+        for stream in streams:
+            row, history = await store.history(stream, 1, 100)
+            assert row
+            assert ([segment.actor for segment in history], row.owner) == (awkward, awkward[-1])
 
 
 async def test_what_does_not_fit_into_one_message_is_refused() -> None:

@@ -4,6 +4,9 @@ The store holds every alarm in the row of its stream, written by the commit that
 after a crash and any number of processes may ring together: each takes due streams inside the deciding transaction,
 skipping what the others hold. A timer here only decides when to look; the store decides what is due. No timer is armed
 for long, so a suspended machine or a stepped clock costs at most one poll.
+
+A long backlog is worked off in longer and longer passes, which write each page of an index less often, as long as
+nobody waits for a command: whoever does waits for one pass of a batch's length at most, but for the first.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 from betimes.engine.tenant_turns import PART_MIN
-from betimes.engine.transactions import DueRequest
+from betimes.engine.transactions import PASS_BATCHES, DueRequest, longest_pass
+
+LENGTHEN_EVERY = 3
+"""So many full passes in a row, and the next are twice as long: a backlog costs less in longer ones."""
 
 
 class Alarms:
@@ -48,7 +54,7 @@ class Alarms:
     async def run(self) -> None:
         """Ring until cancelled."""
         self._queue.alarm_set = self._alarm_set
-        rung_count = 0
+        rung_count = full_count = 0
         while True:
             try:
                 # After a full pass more is due, most likely: whoever waits behind it need not wait for the question.
@@ -56,13 +62,20 @@ class Alarms:
                 if is_sure and not await self._is_due():
                     await self._rest()
                     continue
-                rung_count = (await self.ring(self._settings.batch_max)).total()
+                limit = self._next_length(full_count)
+                rung_count = (await self.ring(limit)).total()
+                full_count = full_count + 1 if rung_count >= limit and not self._queue.has_callers else 0
                 if is_sure and not rung_count:
                     await asyncio.sleep(self._settings.retry_store_min_s)  # what is due is held by another process
             except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
-                rung_count = 0
+                rung_count = full_count = 0
                 self._report(Report("alarms_failed", "store", error))
                 await asyncio.sleep(self._settings.poll_s)
+
+    def _next_length(self, full_count: int) -> int:
+        """Return how many streams the next pass wakes, after so many full ones in a row."""
+        batch_max = self._settings.batch_max
+        return min(batch_max << min(full_count // LENGTHEN_EVERY, PASS_BATCHES), longest_pass(batch_max))
 
     async def _is_due(self) -> bool:
         self._next_at = await self._store.next_due("alarm", self._kinds)

@@ -33,7 +33,6 @@ from betimes.core.errors import (
     UnknownKind,
     WakeFailed,
 )
-from betimes.core.instants import Instant, earliest
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
@@ -190,10 +189,7 @@ class Batch:
                 cache.put(stream, live.cache_entry())
             if stream.kind == DEPLOYMENT.kind and (self._policies.holds.by_tenant or (live.state and live.state.hold)):
                 self._policies.holds.note(stream.tenant, hold_in_force(live.state, self._tx.now), live.version)
-        self._policies.note_saved(self.changes.policies)
-
-    def first_alarm_at(self) -> Instant | None:
-        return earliest(*(write.alarm_at for write in self.changes.streams))
+        self._policies.saved.update(self.changes.policies)
 
     def created_streams(self) -> tuple[StreamId, ...]:
         """Return the streams that are written without having been locked."""
@@ -204,8 +200,8 @@ class Batch:
         changes = self.changes
         changes.streams = [live.row() for live in self.loaded.values() if live.version != live.base]
         if changes.segments:
-            unsaved = (policy for policy in self._policies_named.values() if not self._policies.is_saved(policy))
-            changes.policies = {policy.fingerprint: policy.body for policy in unsaved}
+            named, saved = self._policies_named, self._policies.saved
+            changes.policies = {name: policy.body for name, policy in named.items() if name not in saved}
         return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
     # -- what a job needs
@@ -226,7 +222,8 @@ class Batch:
             deployment, own = self.find_stream(DEPLOYMENT), self.find_stream(tenant_stream(tenant))
             if deployment is None or own is None:
                 return None
-            self.note_hold(tenant, own.state)
+            if own.state is not None or self.holds:
+                self.note_hold(tenant, own.state)
             known = self._policies.effective(tenant, deployment.state, own.state)
             self._policies_used[tenant] = self._policies_named[known.fingerprint] = known
         return known
@@ -244,12 +241,11 @@ class Batch:
         if live is not None:
             return live
         kind = self._kinds.by_name[stream.kind]
-        row = self._tx.rows.get(stream)
+        row, entry = self._tx.rows.get(stream), self._cache.get(stream)
         if row is not None:
-            entry: Cached | None = Cached.of_row(kind, stream, row)
-        else:
-            entry = self._cache.get(stream) if stream in self._tx.unchanged else None
-        if entry is None:
+            if entry is None or entry.version != row.version:
+                entry = Cached.of_row(kind, stream, row)
+        elif entry is None or stream not in self._tx.unchanged:
             return None
         live = self.loaded[stream] = LoadedStream(stream, kind, entry)
         return live
@@ -310,13 +306,13 @@ class Batch:
         except Exception as error:
             raise Fault(f"repeating {job.name} failed: {error!r}") from error
 
-    def _find_answer(self, job: Job, key: KeyId) -> Recorded | None:
+    def _find_answer(self, job: Job, key: KeyId) -> Recorded:
+        """Return the answer to a key that was used; raise `KeyConflict` if it was for another request."""
         if used := self.answers.get(key):
             request, first = used[0], replace(used[1], replayed=True)
-        elif seen := self._tx.seen.get(key):
-            request, first = seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
         else:
-            return None
+            seen = self._tx.seen[key]
+            request, first = seen.request, self._kinds.of(seen.segment.stream).recorded(seen.segment)
         if request != job.request:
             raise KeyConflict(
                 f"the key {key.key!r} was used for another request in {key.collection!r}, recorded as "
@@ -329,7 +325,8 @@ class Batch:
     def _decide(self, job: Job, turn_id: str, policy: Policy, lives: list[LoadedStream]) -> Recorded | None:
         """Return the recorded answer if the job's key was seen, else what is decided now."""
         command, key = job.submission.command, job.key
-        if key and (first := self._find_answer(job, key)):
+        if key and (key in self.answers or key in self._tx.seen):
+            first = self._find_answer(job, key)
             again = self._repeat(job, lives[0], first)
             if again is None:
                 return first
@@ -353,7 +350,7 @@ class Batch:
         if len(lives) == 1 and own.decider.reads is NO_READS:
             return _NO_OTHERS
         shared = own.decider.reads(own.stream)
-        looked_at = {name: live.state for name in shared if (live := self.find_stream(name))}
+        looked_at = {name: live.state for name in shared if (live := self.loaded.get(name) or self.find_stream(name))}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 
     def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:
@@ -362,6 +359,7 @@ class Batch:
         for live in lives[1:]:
             if live.stream == stream:
                 return live
+        # It was not asked for, so it must be new: one that exists has to be locked and seen before it is written.
         here = self.loaded.get(stream)
         if here is None:
             if checked_stream(*stream).tenant != lives[0].stream.tenant:

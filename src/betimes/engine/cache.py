@@ -33,6 +33,10 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
         return cls(row.version, state, row.at, row.alarm_at, row.digest, ENTRY_CHARS + len(row.state or ""))
 
 
+NO_ENTRY = Cached(NOT_CACHED, None, 0, None, "", 0)
+"""Stands for a stream that is not cached, in the version that a store is asked with."""
+
+
 class StateCache(OrderedDict[StreamId, Cached]):
     """Least recently used states leave first when the bound is passed."""
 
@@ -40,11 +44,6 @@ class StateCache(OrderedDict[StreamId, Cached]):
         super().__init__()
         self._chars_max = chars_max
         self._chars = 0
-
-    def version(self, stream: StreamId) -> int:
-        """Return the version that is cached; `NOT_CACHED` if there is none."""
-        entry = self.get(stream)
-        return NOT_CACHED if entry is None else entry.version
 
     def put(self, stream: StreamId, entry: Cached) -> None:
         """Keep a stream as it is now, as the one that was used last."""

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from betimes.engine.tenant_turns import SHARE_OF_FREE
 
 LATELY_S = 1.0
-AHEAD_MAX = 1_024
+AHEAD_MAX = 8_192
 """Calls that are held ready at most, however many ended lately."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, get_args
 
 import msgspec
 
@@ -38,6 +38,15 @@ _verdicts = msgspec.json.Decoder(Verdict)
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """Made once for each type: a large union takes milliseconds."""
     return msgspec.json.Decoder(kind)
+
+
+class StoredState(Protocol):
+    """A row that holds a state as text."""
+
+    @property
+    def schema(self) -> int: ...
+    @property
+    def state(self) -> str | None: ...
 
 
 class Kind:
@@ -133,6 +142,9 @@ class Kinds:
                 )
             self.by_name[decider.kind] = Kind(decider)
         self.names = tuple(sorted(self.by_name))
+        tables: list[RuleTable[Any]] = [table for kind in self.by_name.values() for table in kind.decider.tables]
+        self.tables = {table.name: table for table in reversed(tables)}
+        """The tables of rules by name; of two with one name, the first."""
         self._by_domain: dict[str, tuple[str, ...]] = {}
         for name in self.names:
             for domain in areas_of((self.scope(name),), "write"):
@@ -149,14 +161,14 @@ class Kinds:
     def of(self, stream: StreamId) -> Kind:
         return self.by_name[stream.kind]
 
+    def state_in(self, stream: StreamId, row: StoredState) -> Any:
+        """Return the state in a stream's row, decoded; raise what cannot be read."""
+        return self.by_name[stream.kind].state(stream, row.schema, row.state)
+
     def scope(self, kind: str) -> str:
         """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
         known = self.by_name.get(kind)
         return known.decider.scope if known else "admin"
-
-    def table(self, name: str) -> RuleTable[Any] | None:
-        tables = (table for kind in self.by_name.values() for table in kind.decider.tables)
-        return next((table for table in tables if table.name == name), None)
 
 
 def checkpoint_of(segment: Segment) -> Checkpoint | None:

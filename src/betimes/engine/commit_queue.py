@@ -3,8 +3,9 @@
 A batch is whatever is waiting, up to a bound: while one batch commits, the next fills, and an idle process starts at
 once.
 Tenants take turns in it, so that one that floods the process delays its own commands first.
-Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one batch
-at most.
+Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one pass
+at most. The ends of calls have a queue of their own and a part of each batch: many that end at once delay neither
+commands nor the alarms that are still due.
 
 **What each failure leads to.**
 
@@ -60,6 +61,8 @@ HELD_INTERNAL_MAX = 3
 """The same for what nobody waits for; it is found again by the next look at the store."""
 COLLECTOR_RESTS_FROM = 16
 """Jobs of a batch that Python's collector leaves alone; a smaller one makes too little to be worth it."""
+PART_OF_ENDS = 4
+"""The ends of calls have a quarter of every batch, whatever else waits."""
 FAILURES_REMEMBERED_MAX = 10_000
 SNOOZE_ERROR_CHARS_MAX = 500
 """Of what is kept of a failed wake's error."""
@@ -91,8 +94,13 @@ class CommitQueue:
         self._settings = settings
         self._report = report
         self.waiting = FairQueue()
+        # Nobody comes between two batches to settle a call, so no part of one is kept free for other tenants.
+        self._ends = FairQueue(part_of_batch=1)
+        """Ends of calls, which have a part of each batch: however many there are, no command waits for them."""
         self._passes: deque[DuePass] = deque()
         self._sends: dict[EffectId, Job] = {}
+        self._had_callers = False
+        """Whether somebody waited for the last batch."""
         self._under_way: Sequence[Job] = ()
         self._pass_under_way: DuePass | None = None
         self._failures: dict[StreamId, int] = {}
@@ -118,8 +126,9 @@ class CommitQueue:
         if self._has_stopped:
             self._end(job, _closed_error())
             return
-        self.waiting.append(job)
-        self._wake_up()
+        (self._ends if job.ended else self.waiting).append(job)
+        self._work.set()
+        self.idle.clear()
 
     def put_send(self, id: EffectId, job: Job) -> Job:
         """Queue a send, unless it is under way already; return the job that applies it."""
@@ -135,20 +144,17 @@ class CommitQueue:
             raise _closed_error()
         request = DuePass(due)
         self._passes.append(request)
-        self._wake_up()
-        return await request.answer
-
-    def _wake_up(self) -> None:
         self._work.set()
         self.idle.clear()
+        return await request.answer
 
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
             await self._work.wait()
-            if self.waiting.size:
-                # Kept until the commit, so that whoever waits for one of them is answered if the engine closes.
-                self._under_way = self.waiting.take(self._settings.batch_max)
+            # Kept until the commit, so that whoever waits for one of them is answered if the engine closes.
+            self._under_way = self._next_batch()
+            if self._under_way:
                 await self._batch(list(self._under_way))
                 self._under_way = ()
             # One pass for each batch: neither a flood of commands nor a backlog of alarms keeps the other waiting.
@@ -156,11 +162,29 @@ class CommitQueue:
                 self._pass_under_way = self._passes.popleft()
                 await self._pass(self._pass_under_way)
                 self._pass_under_way = None
-            if not self.waiting.size and not self._passes:
+            if not self.waiting.size and not self._ends.size and not self._passes:
                 self._work.clear()
                 self.idle.set()
             else:
                 await asyncio.sleep(0)  # a store may do all of a batch without waiting: others have their turn too
+
+    def _next_batch(self) -> list[Job]:
+        """Take ends of calls and commands: a quarter of the batch for ends, and what the others leave free."""
+        most = self._settings.batch_max
+        commands = self.waiting.take(most - min(self._ends.size, most // PART_OF_ENDS))
+        self._had_callers = not all(job.is_internal for job in commands)
+        # A batch that is too small for parts has one end on top, or one of the two would wait for ever.
+        return self._ends.take(max(most - len(commands), 1)) + commands if self._ends.size else commands
+
+    @property
+    def has_callers(self) -> bool:
+        """Whether somebody waits for a command, or waited for the last batch and may ask again."""
+        return self._had_callers or any(not job.is_internal for job in self.waiting)
+
+    @property
+    def count(self) -> int:
+        """How many jobs wait, ends of calls included."""
+        return self.waiting.size + self._ends.size
 
     def abandon(self) -> None:
         """Answer everybody who is still waiting; for when the queue has stopped."""
@@ -168,13 +192,14 @@ class CommitQueue:
         for job in self._under_way:
             message = f"{job.name}: the engine closed while it was being written; ask again under the same key"
             self._end(job, Unknown(message))
-        for job in self.waiting:
+        for job in (*self._ends, *self.waiting):
             self._end(job, _closed_error())
         if self._pass_under_way:
             self._pass_under_way.fail(Unknown("the engine closed during this pass; what it did is in the ledger"))
         for request in self._passes:
             request.fail(_closed_error())
         self._under_way, self._pass_under_way = (), None
+        self._ends.clear()
         self.waiting.clear()
         self._passes.clear()
 
@@ -187,7 +212,8 @@ class CommitQueue:
     # -- batches and passes
 
     async def _batch(self, jobs: list[Job]) -> None:
-        jobs = _in_the_order_sent(jobs)
+        if self._sends:
+            jobs = _in_the_order_sent(jobs)
         try:
             with pause_collector() if len(jobs) >= COLLECTOR_RESTS_FROM else nullcontext():
                 results = await self._transactions.attempt(jobs)
@@ -279,9 +305,9 @@ class CommitQueue:
                 self.calls_waiting.set()
             elif effect.to and (job := self.send_job(effect.id, effect.to, effect.payload)):
                 self.put_send(effect.id, job)
-        first_alarm_at = batch.first_alarm_at()
-        if first_alarm_at is not None:
-            self.alarm_set(first_alarm_at)
+        alarms = [write.alarm_at for write in batch.changes.streams if write.alarm_at is not None]
+        if alarms:
+            self.alarm_set(min(alarms))
 
     def send_job(self, id: EffectId, to: StreamId, payload: str) -> Job | None:
         """The job that applies a send, if this process knows the kind of its target."""
@@ -296,6 +322,7 @@ class CommitQueue:
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Recorded):
                 self._end(job, result)
+                # Once it has worked, the next failure is the first again and rests the shortest time.
                 if self._failures and job.stream:
                     self._failures.pop(job.stream, None)
             elif result is None:
@@ -304,7 +331,11 @@ class CommitQueue:
             else:
                 await self._end_failed(job, result)
         if held:
-            self.waiting.put_back(held)
+            self._put_back(held)
+
+    def _put_back(self, jobs: Sequence[Job]) -> None:
+        self._ends.put_back(job for job in jobs if job.ended)
+        self.waiting.put_back(job for job in jobs if not job.ended)
 
     def _hold(self, job: Job, held: list[Job]) -> None:
         job.held_count += 1
@@ -345,7 +376,7 @@ class CommitQueue:
             if not job.is_internal:
                 self._end(job, error)
         # Whoever waits was told and may come again; a send or an alarm has nobody to ask again for it.
-        self.waiting.put_back(job for job in jobs if job.is_internal)
+        self._put_back([job for job in jobs if job.is_internal])
         self._pause_s = min(max(self._pause_s * 2, self._settings.retry_store_min_s), self._settings.retry_store_max_s)
         await asyncio.sleep(self._pause_s)
 

@@ -22,6 +22,7 @@ from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import payload_in
 from betimes.engine.effects import STOPPED, BoundedExecutor, Caller, End, Executor
 from betimes.engine.jobs import Ended, Job
+from betimes.engine.lease_renewal import RenewalTimers
 from betimes.engine.reports import Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import EffectWrite, Lease, Store
@@ -87,6 +88,7 @@ class Dispatcher:
         """Take calls, from now until drained."""
         self._is_draining = self._has_drained = False
         self._open.clear()  # a task that was cancelled before it began has not left it
+        self._caller.timers = RenewalTimers()  # those of an event loop that has ended never ring
 
     async def run(self) -> None:
         """Carry out effects until cancelled, at most `calls_max` at once; tenants share them."""
@@ -249,6 +251,7 @@ class Dispatcher:
         for place in ours:
             write = effects[place]
             tenant, name = write.id.tenant, write.executor
+            # No tenant takes all that is free, and no executor more than its bound: the rest stays in the store.
             if held[tenant] >= SHARE_OF_FREE * free or under_way[name] >= self._bounds.get(name, sys.maxsize):
                 continue
             if not batch.is_held(write.id.source):

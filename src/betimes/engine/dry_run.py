@@ -323,9 +323,7 @@ class DryRunEngine(Engine):
         (tenant, overrides), self._draft = self._draft, None
         own = tenant_stream(tenant)
         rows = await self.store.load([DEPLOYMENT, own])
-        layers: dict[StreamId, Body] = {
-            stream: self.kinds.of(stream).state(stream, row.schema, row.state).policy for stream, row in rows.items()
-        }
+        layers: dict[StreamId, Body] = {stream: self.kinds.state_in(stream, row).policy for stream, row in rows.items()}
         body = merge(layers.get(own, {}), overrides)
         self.book.effective_from_outside(layers.get(DEPLOYMENT, {}), body)  # what is refused here names every path
         await self._decide(Submission(stream=own, command=SetPolicy(body), actor="dry run"))

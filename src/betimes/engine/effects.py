@@ -27,7 +27,7 @@ from betimes.engine.call_slots import CallPace, CallSlots
 from betimes.engine.commit_queue import CommitQueue
 from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job, Submission
-from betimes.engine.lease_renewal import LeaseRenewal
+from betimes.engine.lease_renewal import LeaseRenewal, RenewalTimers
 from betimes.engine.reports import Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
@@ -105,15 +105,17 @@ class Caller:
         self._report = report
         self.slots = CallSlots(settings.calls_max)
         self.pace = CallPace()
+        self.timers = RenewalTimers()
 
     async def make(self, lease: Lease, ends_s: float) -> CallResult | None:
         """Make a call and return how that ended; `None` if somebody else may have it by now."""
         call, loop = lease.call, asyncio.get_running_loop()
         if loop.time() >= ends_s:
             return None  # this process slept; somebody else may have taken or abandoned it since
+        # Leased only to be ended: its attempts are used up, or it must not be made twice.
         if lease.expired:
             return CallResult("abandoned" if call.at_most_once else "dead", error=LEASE_RAN_OUT)
-        renewal = LeaseRenewal(self._store, call, self._report)
+        renewal = LeaseRenewal(self._store, call, self._report, self.timers)
         try:
             made = await self._attempt(call, renewal)
         except Fenced:
@@ -146,6 +148,7 @@ class Caller:
                 await renewal.wait_for(waiter)
             except BaseException as error:
                 self.slots.give_up(tenant, waiter)
+                # Nothing was called yet, so it counts as no attempt.
                 if isinstance(error, asyncio.CancelledError):
                     raise NotStarted(STOPPED, (0.0,)) from error
                 raise
@@ -159,6 +162,7 @@ class Caller:
     async def _run_executor(self, call: EffectCall, renewal: LeaseRenewal) -> Any:
         loop = asyncio.get_running_loop()
         work = loop.create_task(_execute(self._executors[call.executor], call))
+        # Its end is waited for instead of the task: to stop waiting must not stop work that may just have ended.
         is_over: asyncio.Future[None] = loop.create_future()
         work.add_done_callback(lambda _: None if is_over.done() else is_over.set_result(None))
         try:
@@ -188,6 +192,7 @@ class Caller:
             except StoreError:
                 await asyncio.sleep(self._settings.retry_store_min_s)
                 continue
+            # The call is settled; what its stream could not be told now, a send of its own tells it.
             except BetimesError as fault:
                 self._report(Report("settled_unheard", call.id.handle, fault))
             return end
@@ -209,6 +214,7 @@ async def _interrupt_call(call: EffectCall, work: asyncio.Future[Any]) -> Any:
     """Stop work because the engine closes; a call that may be made again is to be given back at once."""
     work.cancel()
     await asyncio.wait({work})
+    # It came to its end all the same, and that is what is recorded.
     if not work.cancelled():
         return work.result()
     if call.at_most_once:

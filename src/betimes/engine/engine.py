@@ -92,13 +92,13 @@ class Engine:
         self._ticks: set[asyncio.Future[None]] = set()
         self._draining = False
         """Closing, while the calls under way come to their end."""
-        self._closing = False
+        self._is_open = False
 
     # -- life
 
     @property
     def is_open(self) -> bool:
-        return bool(self._tasks) and not self._closing
+        return self._is_open
 
     async def open(self) -> None:
         """Open the store and put the configured policy in force if it differs from what is."""
@@ -107,7 +107,7 @@ class Engine:
         await self.store.open()
         if isinstance(self.store, WatchesClock):
             self.store.watch_clock(self.settings.clock_step_max_s, self.settings.clock_hold_s)
-        self._closing = False
+        self._is_open = True
         self._queue.open()
         self._calls.open()
         self._run(self._queue.run())
@@ -135,7 +135,7 @@ class Engine:
 
     async def close(self) -> None:
         """Accept nothing more, finish what was accepted, stop, and close the store."""
-        self._closing = True
+        self._is_open = False
         if not self._tasks:
             return
         # The queue was started first and is stopped last: calls that come to their end are settled through it.
@@ -152,7 +152,7 @@ class Engine:
             async with asyncio.timeout(self.settings.drain_s):
                 await self._queue.idle.wait()
         except TimeoutError:
-            self._report(Report("drain_incomplete", f"{self._queue.waiting.size} jobs"))
+            self._report(Report("drain_incomplete", f"{self._queue.count} jobs"))
         await _stop([queue])
         self._queue.abandon()
         self._tasks.clear()
@@ -181,7 +181,7 @@ class Engine:
 
     async def submit(self, submission: Submission) -> Recorded:
         """Decide and commit a command; returns once it is durable, or raises what went wrong."""
-        self._check(submission)
+        submission.check(self.kinds)
         return await self._take_in(submission)
 
     async def submit_many(self, submissions: Sequence[Submission]) -> list[Recorded | BetimesError]:
@@ -192,17 +192,13 @@ class Engine:
         joint = JointAnswer(len(submissions))
         for place, submission in enumerate(submissions):
             try:
-                self._check(submission)
+                submission.check(self.kinds)
                 self._check_room(submission.stream.tenant)
             except BetimesError as error:
                 joint.fill(place, error)
             else:
                 self._queue.put(Job(submission, answer=AnswerPart(joint, place)))
         return await joint.wait()
-
-    def _check(self, submission: Submission) -> None:
-        submission.check()
-        self.kinds.by_name[submission.stream.kind].check_command(submission.command)
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
@@ -252,31 +248,34 @@ class Engine:
         return await self._queue.take_due(due)
 
     def _check_open(self) -> None:
-        if not self.is_open and not (self._draining and is_carrying_out.get()):
+        if not self._is_open and not (self._draining and is_carrying_out.get()):
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
 
     def _check_room(self, tenant: str | None) -> None:
-        self._check_open()
-        if (waiting := self._queue.waiting.size) >= self.settings.queue_max:
-            raise Overloaded(f"{waiting:,} commands are waiting, which is the bound; try again in a moment")
-        if tenant is not None and (waiting := self._queue.waiting.count(tenant)) >= self.settings.queue_tenant_max:
+        if not self._is_open:
+            self._check_open()
+        queue, settings = self._queue.waiting, self.settings
+        if queue.size >= settings.queue_max:
+            raise Overloaded(f"{queue.size:,} commands are waiting, which is the bound; try again in a moment")
+        # No tenant can have more of them waiting than wait altogether, so its own are rarely counted.
+        if queue.size < settings.queue_tenant_max or tenant is None:
+            return
+        if (waiting := queue.count(tenant)) >= settings.queue_tenant_max:
             raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
 
     async def policy_of(self, tenant: str) -> Policy:
         """Return the policy in force for a tenant now, for dry runs and lists; a decision reads its own."""
-        return self._policies.effective(tenant, *await self._load_states(DEPLOYMENT, tenant_stream(tenant)))
+        return self._policies.effective(tenant, *await self.load_states(DEPLOYMENT, tenant_stream(tenant)))
 
     async def hold_of(self, tenant: str) -> Hold | None:
         """Return the hold in force for a tenant now."""
-        [state] = await self._load_states(tenant_stream(tenant))
+        [state] = await self.load_states(tenant_stream(tenant))
         return hold_in_force(state, await self.store.now())
 
-    async def _load_states(self, *streams: StreamId) -> list[Any]:
+    async def load_states(self, *streams: StreamId) -> list[Any]:
+        """Return the state of each stream as of its last commit; `None` of one that has none."""
         rows = await self.store.load(list(streams))
-        return [
-            self.kinds.of(stream).state(stream, row.schema, row.state) if (row := rows.get(stream)) else None
-            for stream in streams
-        ]
+        return [self.kinds.state_in(stream, row) if (row := rows.get(stream)) else None for stream in streams]
 
     @property
     def holds(self) -> HoldsInForce:
@@ -332,7 +331,7 @@ class Engine:
         sends = 0
 
         def is_over() -> bool:
-            return self._closing or loop.time() >= until
+            return not self._is_open or loop.time() >= until
 
         while not is_over() and (room := limit - fired.total() - effects.total() - sends) > 0:
             # In this order, because wakes leave sends and both leave calls: one round does what its own steps ask for.

@@ -44,14 +44,16 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         raise NotFound(f"there is no segment {segment_handle(stream, version)}; it was never written, or it was pruned")
     segment = page[0]
     verdict = kinds.of(stream).recorded(segment).verdict
-    table = kinds.table(verdict.table) if verdict else None
+    table = kinds.tables.get(verdict.table) if verdict else None
     steps = table.explain(verdict) if verdict and table else []
     body = await store.policy(segment.policy)
+    # One page finds both: the others of its turn stand next to it, and what it caused soon after.
     near = await store.ledger(
         LedgerQuery(after=max(segment.seq - TURN_MAX, 0), tenant=stream.tenant, limit=TURN_MAX + FOLLOWING_MAX)
     )
     same_turn = [other for other in near if other.turn == segment.turn and other.handle != segment.handle]
     effects = await store.effects(EffectQuery(source=stream, version=version))
+    # What one command wrote to several streams is told of the segment that carries the command.
     return Explanation(
         segment,
         verdict,

@@ -25,9 +25,10 @@ LATELY_BATCHES = 64
 
 
 class FairQueue:
-    """Jobs that wait, by tenant."""
+    """Jobs that wait, by tenant; where several have any, one gets this part of a batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, part_of_batch: int = PART_OF_BATCH) -> None:
+        self._part_of_batch = part_of_batch
         self._queues: dict[str, deque[Job]] = {}
         """The tenants that have jobs, whose turn is next first."""
         self.size = 0
@@ -62,7 +63,9 @@ class FairQueue:
     def take(self, limit: int) -> list[Job]:
         """Take up to `limit` jobs, one of each tenant in turn; who was served last is the last to be served again."""
         taken: list[Job] = []
-        most = max(limit // PART_OF_BATCH, PART_MIN) if self._has_several() else limit
+        # The deployment's own commands, such as its policy at every start, are nobody's competition.
+        others = (self._served.keys() | self._queues.keys()) - {DEPLOYMENT.tenant}
+        most = max(limit // self._part_of_batch, PART_MIN) if len(others) > 1 else limit
         waiting = dict.fromkeys(islice(self._queues, limit), most)
         self._note(waiting)
         while waiting and len(taken) < limit:
@@ -83,11 +86,6 @@ class FairQueue:
         if queue:
             self._queues[tenant] = queue
         return len(queue)
-
-    def _has_several(self) -> bool:
-        """Return whether more than one tenant waits or was served lately."""
-        # The deployment's own commands, such as its policy at every start, are nobody's competition.
-        return len((self._served.keys() | self._queues.keys()) - {DEPLOYMENT.tenant}) > 1
 
     def _note(self, tenants: Iterable[str]) -> None:
         self._batch += 1

@@ -106,7 +106,7 @@ class HoldWatch:
         query = StreamQuery(kind="tenant", among=(HELD,), due_before=_FAR_AT, limit=PAGE_MAX)
         while rows := await self._store.streams(query):
             for row in rows:
-                state = self._kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                state = self._kinds.state_in(row.stream, row)
                 if hold := hold_in_force(state, now):
                     found[row.stream.tenant] = hold
             if len(rows) < PAGE_MAX:

@@ -33,7 +33,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     command: Command
     key: str | None = None
     collection: str = ""
-    """Keys are unique within it; by default it is the stream's kind."""
+    """Keys are unique within it; by default it is the stream's kind. Without a key it says nothing."""
     request: str = ""
     """What a repeat of the key must agree in; by default the stream and the whole command."""
     actor: str = ""
@@ -41,12 +41,15 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cause: str = ""
     """The segment that a worker acts on (`segment_cause`); commands that effects bring have theirs from the effect."""
 
-    def check(self) -> None:
-        """Refuse what no store could keep, naming every part that is wrong."""
+    def check(self, kinds: Kinds) -> None:
+        """Refuse a command of another kind, and what no store could keep, naming every part that is wrong."""
         try:
             check_stream(self.stream.tenant, self.stream.kind, self.stream.id)
         except (AttributeError, TypeError) as error:
-            raise Invalid(f"{self.stream!r} is not a StreamId of three texts: tenant, kind, id") from error
+            raise Invalid(
+                f"{self.stream!r} is not a StreamId of three texts; make one with stream(kind, id)"
+            ) from error
+        kinds.by_name[self.stream.kind].check_command(self.command)
         if self.key == "":
             raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
         # One look at all of them: together they are hardly ever longer than one alone may be.
@@ -70,9 +73,6 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def key_id(self) -> KeyId | None:
         return KeyId(self.stream.tenant, self.collection or self.stream.kind, self.key) if self.key else None
-
-    def agreement(self) -> str:
-        return self.request or fingerprint((self.stream, self.command))
 
 
 Outcome: TypeAlias = Recorded | BaseException
@@ -253,7 +253,8 @@ class Job:
     def request(self) -> str:
         """What a repeat of the key must agree in; made when it is first needed, because it is a digest of the whole."""
         if self._request is None:
-            self._request = self.submission.agreement()
+            asked = self.submission
+            self._request = asked.request or fingerprint((asked.stream, asked.command))
         return self._request
 
     @property

@@ -1,8 +1,13 @@
-"""The lease of a call, renewed while the call waits for its slot and while its work lasts."""
+"""The lease of a call, renewed while the call waits for its slot and while its work lasts.
+
+Most calls end long before a third of their lease has passed, so until then there is neither a task nor a timer of their
+own: leases of one length are due in the order in which they were taken, and one timer waits for the first of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import Fenced
@@ -10,20 +15,50 @@ from betimes.engine.reports import Report, Reporter
 from betimes.engine.store import Store
 
 
+class RenewalTimers:
+    """Begins renewals when a third of their leases has passed: one timer for each length of lease."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, OrderedDict[LeaseRenewal, float]] = {}
+        """By length, those that wait, the first that is due first; there is a timer for each length that is here."""
+
+    def add(self, renewal: LeaseRenewal, lease_s: int) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + lease_s / 3
+        if lease_s not in self._waiting:
+            self._waiting[lease_s] = OrderedDict()
+            loop.call_at(due_s, self._begin_due, lease_s)
+        self._waiting[lease_s][renewal] = due_s
+
+    def discard(self, renewal: LeaseRenewal, lease_s: int) -> None:
+        """Let a renewal wait no longer; the timer finds out when it looks."""
+        if waiting := self._waiting.get(lease_s):
+            waiting.pop(renewal, None)
+
+    def _begin_due(self, lease_s: int) -> None:
+        waiting, loop = self._waiting[lease_s], asyncio.get_running_loop()
+        while waiting:
+            renewal, due_s = next(iter(waiting.items()))
+            if due_s > loop.time():
+                loop.call_at(due_s, self._begin_due, lease_s)
+                return
+            del waiting[renewal]
+            renewal.begin()
+        del self._waiting[lease_s]
+
+
 class LeaseRenewal:
-    """Renews the lease of a call, and ends its waiting when the lease is lost.
+    """Renews the lease of a call, and ends its waiting when the lease is lost."""
 
-    Most calls end long before a third of their lease has passed, so until then there is only a timer, no task.
-    """
-
-    def __init__(self, store: Store, call: EffectCall, report: Reporter) -> None:
+    def __init__(self, store: Store, call: EffectCall, report: Reporter, timers: RenewalTimers) -> None:
         self._store = store
         self._call = call
         self._report = report
+        self._timers = timers
         self._task: asyncio.Task[None] | None = None
         self._lost: Fenced | None = None
         self._awaited: asyncio.Future[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(call.lease_s / 3, self._begin)
+        timers.add(self, call.lease_s)
         self.begun_s: float | None = None
         """The loop's time when the call got its slot and its work began."""
 
@@ -35,11 +70,12 @@ class LeaseRenewal:
         await awaited
 
     def stop(self) -> None:
-        self._timer.cancel()
+        self._timers.discard(self, self._call.lease_s)
         if self._task:
             self._task.cancel()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Renew the lease from now on."""
         self._task = asyncio.create_task(self._renew())
 
     async def _renew(self) -> None:

@@ -41,9 +41,11 @@ async def _read_hold_changes(store: Store, stream: StreamId, segment: Segment) -
     for _ in range(PAGES_MAX):
         page = await store.ledger(query)
         for one in page:
+            # A hold that still matters ended at most one longest hold ago, and was set at most another before that.
             if one.at < segment.at - 2 * HOLD_MAX:
                 return found
             starts = checkpoint_of(one) or repair_of(one)
+            # By the tag in the text: most segments of a tenant are about its keys and its policy, and need no decoding.
             if starts or '"Hold' in one.events:
                 found.append(one)
             if starts:

@@ -7,7 +7,7 @@ only to guess, before the transaction, which streams a command will need; the gu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import TypeVar
 
 from betimes.core.policies import Body, Policy, PolicyBook
@@ -25,15 +25,9 @@ class PoliciesInForce:
         self._book = book
         self._by_layers: dict[tuple[str, str], Policy] = {}
         self._last: dict[str, Policy] = {}
-        self._saved: set[str] = set()
+        self.saved: set[str] = set()
+        """The fingerprints of those that are known to be in the store."""
         self.holds = HoldsInForce()
-
-    def is_saved(self, policy: Policy) -> bool:
-        return policy.fingerprint in self._saved
-
-    def note_saved(self, fingerprints: Iterable[str]) -> None:
-        """These are in the store now."""
-        self._saved.update(fingerprints)
 
     def repairing(self) -> Policy:
         """Return the policy for `tenant` streams when the one in force does not fit the code any more."""

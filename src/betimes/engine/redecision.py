@@ -251,5 +251,5 @@ def is_reproduced(engine: Engine, past: Past, again: Redecided | None) -> bool:
 
 def _named(engine: Engine, verdict: Verdict | None) -> Verdict | None:
     """Return a verdict with the names of its rules, if it was recorded before there were any."""
-    table = engine.kinds.table(verdict.table) if verdict else None
+    table = engine.kinds.tables.get(verdict.table) if verdict else None
     return table.with_rule_names(verdict) if verdict and table else verdict

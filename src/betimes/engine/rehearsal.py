@@ -10,7 +10,7 @@ rehearses, who says how they end.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
@@ -36,7 +36,7 @@ from betimes.engine.policies import PoliciesInForce
 from betimes.engine.required_streams import reads_of, streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.engine.turn import LoadedStream, Turn, fold_events
+from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events
 
 REQUEST = "rehearsed"
 """The request of every keyed command here. None is compared: where two did not agree, nothing was recorded."""
@@ -156,6 +156,7 @@ class Rehearsal:
         while self._alarms and self._alarms[0][0] <= until_at:
             at, stream = self._alarms[0]
             alarm_at = self.alarm_at(stream)
+            # The entry of an alarm that moved stays in the heap; it counts only if the stream still rings by then.
             if alarm_at is not None and alarm_at <= at:
                 if self._is_late(stream, alarm_at):
                     self._late.add(stream)
@@ -335,13 +336,7 @@ class Rehearsal:
     # -- what a decision leaves
 
     def write(
-        self,
-        turn: Turn,
-        own: LoadedStream,
-        command: Command,
-        key: KeyId | None,
-        decision: Decision,
-        also: Mapping[LoadedStream, tuple[Event, ...]],
+        self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
     ) -> Recorded:
         """Take a decision of the batch: advance its streams, and let what follows from it wait."""
         for live in also:
@@ -360,6 +355,7 @@ class Rehearsal:
         return recorded
 
     def _carry_out(self, move: Move, job: Job) -> None:
+        """Put what a decision leaves into this world: states, alarms, its key, and what it sent and called."""
         stream, command, key, decision, recorded, after = move
         now = recorded.at
         for written, state, alarm_at in after:

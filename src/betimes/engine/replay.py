@@ -185,6 +185,7 @@ async def replay(
         if (version is not None and segment.version > version) or (until_at is not None and segment.at >= until_at):
             break
         replayed.follow(segment)
+    # A segment that cannot be read matters only if no repair further on stands for it.
     if replayed.unread and replayed.error:
         raise replayed.error
     if replayed.segments == 0:

@@ -25,7 +25,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
-from betimes.engine.cache import Cached, StateCache
+from betimes.engine.cache import NO_ENTRY, Cached, StateCache
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
@@ -48,6 +48,9 @@ from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 Result: TypeAlias = Recorded | BetimesError | None
 """What became of a job: recorded, failed, or `None`: held, to be done in a later batch."""
+PASS_BATCHES = 4
+PASS_MAX = 1_024
+"""A pass over due streams is as long as so many batches and has so many streams at most, or is one batch."""
 ASKED_MAX = 1_024
 """So many batches in a row ask first at most."""
 
@@ -85,6 +88,11 @@ class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on, and where it is left; only by `due`."""
 
 
+def longest_pass(batch_max: int) -> int:
+    """Return how many streams a pass may have: it is decided in one go, and who comes meanwhile waits."""
+    return max(batch_max, min(PASS_BATCHES * batch_max, PASS_MAX))
+
+
 class Transactions:
     """Turns jobs into transactions on one store."""
 
@@ -110,7 +118,8 @@ class Transactions:
     async def attempt(self, jobs: list[Job]) -> list[Result]:
         """Decide and commit the jobs in one transaction. Raises only store errors."""
         ask = self._ask(jobs)
-        if begin := self._presume(ask):
+        begin = self._presume(self._presumes, ask) if self._presumes else None
+        if begin is not None:
             results = await self._attempt_optimistically(begin, jobs)
             if results is not None:
                 return results
@@ -121,12 +130,12 @@ class Transactions:
                 return results
         raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
 
-    def _presume(self, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
+    def _presume(self, store: Presumes, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
         """Return a transaction that need not ask, where there is one and others were not at work lately."""
-        if self._presumes is None or self._asks_first:
-            self._asks_first = max(self._asks_first - 1, 0)
+        if self._asks_first:
+            self._asks_first -= 1
             return None
-        return self._presumes.presume(ask)
+        return store.presume(ask)
 
     async def _attempt_optimistically(
         self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job]
@@ -169,8 +178,7 @@ class Transactions:
         cached = self._cache.get
         for job in jobs:
             for stream in self._streams_needed(job):
-                entry = cached(stream)
-                locks[stream] = NOT_CACHED if entry is None else entry.version
+                locks[stream] = cached(stream, NO_ENTRY).version
             if job.held_count > 0:  # passed over once because somebody held its rows; now they are waited for
                 waits.update(job.streams)
         keys = [job.key for job in jobs if job.key]
@@ -195,11 +203,11 @@ class Transactions:
         tenants = {job.tenant for job in jobs if job.stream}
         wanted = [DEPLOYMENT, *map(tenant_stream, sorted(tenants))] if tenants else []
         wanted += sorted({name for job in jobs for name in job.reads})
-        return {stream: self._cache.version(stream) for stream in wanted if stream not in locks}
+        return {stream: self._cache.get(stream, NO_ENTRY).version for stream in wanted if stream not in locks}
 
     @asynccontextmanager
     async def _pick(self, due: DueRequest, jobs: list[Job]) -> AsyncIterator[Tx]:
-        limit = min(due.limit, self._settings.batch_max)
+        limit = min(due.limit, longest_pass(self._settings.batch_max))
         position = due.position
         after = position.reached if position else None
         shares = None
@@ -258,9 +266,11 @@ class Transactions:
         asked_s = asyncio.get_running_loop().time()  # before the store tells the time from which leases count
         try:
             async with begin as tx:
-                batch = self._new_batch(tx)
+                batch = Batch(
+                    tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings
+                )
                 if more := batch.still_needed(jobs):
-                    await tx.extend(LockRequest({stream: self._cache.version(stream) for stream in more}))
+                    await tx.extend(LockRequest({stream: self._cache.get(stream, NO_ENTRY).version for stream in more}))
                 # No await from here to the commit: nothing may move under the decisions of a batch.
                 results = [self._take(batch, job) for job in jobs]
                 has_changes = batch.seal()
@@ -287,9 +297,6 @@ class Transactions:
         if self.calls and leases:
             self.calls.begin_new(leases)
         return results
-
-    def _new_batch(self, tx: Tx) -> Batch:
-        return Batch(tx, kinds=self._kinds, cache=self._cache, policies=self._policies, settings=self._settings)
 
     def _take(self, batch: Batch, job: Job) -> Result:
         try:

@@ -17,7 +17,7 @@ It is the hottest path of the engine: names for error messages are made only whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -128,17 +128,15 @@ class StreamUpdate(msgspec.Struct, frozen=True, gc=False):
     segment: Segment
 
 
+OtherEvents: TypeAlias = Mapping[LoadedStream, tuple[Event, ...]]
+"""The events that a decision has for other streams than its own."""
+
+
 class DecisionSink(Protocol):
     """A taker of decisions: it folds their events and keeps what follows."""
 
     def write(
-        self,
-        turn: Turn,
-        own: LoadedStream,
-        command: Command,
-        key: KeyId | None,
-        decision: Decision,
-        also: Mapping[LoadedStream, tuple[Event, ...]],
+        self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
     ) -> Recorded:
         """Advance the streams of a decision and return what is recorded of it."""
 
@@ -281,12 +279,12 @@ def fold_stream(
 ) -> tuple[Any, Instant | None, Index]:
     """Return the state after events, its alarm and its index; raise `Fault` for what could not be read again."""
     decider = kind.decider
-    # An event of a class that is not declared would be written, and never decoded again.
-    for event in events:
-        if event.__class__ not in kind.event_classes:
-            raise Fault(f"a decision for {stream} has the event {event!r}, which its decider's `events` do not name")
     try:
-        state = fold_events(decider, state, events)
+        for event in events:
+            # One of a class that is not declared would be written, and never decoded again.
+            if event.__class__ not in kind.event_classes:
+                raise Fault(f"a decision for {stream} has the event {event!r}; its decider's `events` do not name it")
+            state = decider.fold(state, event)
         if state is None:
             return None, None, _NO_INDEX
         alarm_at, listed = decider.alarm(state), decider.index(state)

@@ -20,7 +20,7 @@ from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.jobs import Sent, correlation_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite
-from betimes.engine.turn import INSTANT_TYPES, LoadedStream, StreamUpdate, Turn, fold_stream
+from betimes.engine.turn import INSTANT_TYPES, LoadedStream, OtherEvents, StreamUpdate, Turn, fold_stream
 
 
 class DecisionWriter:
@@ -32,13 +32,7 @@ class DecisionWriter:
         self._asked: tuple[Command | None, str] = (None, "")
 
     def write(
-        self,
-        turn: Turn,
-        own: LoadedStream,
-        command: Command,
-        key: KeyId | None,
-        decision: Decision,
-        others: Mapping[LoadedStream, tuple[Event, ...]],
+        self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
     ) -> Recorded:
         """Add a decision's rows. The first segment is the command's own stream's and carries the command."""
         stream, reply, settings, changes = own.stream, decision.reply, self._settings, self._changes
@@ -46,7 +40,7 @@ class DecisionWriter:
         asked = self._command_text(command, stream)
         replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
         first = self._update(own, decision.events, turn, asked, key, judged, replied)
-        afters = [(live, self._update(live, events, turn)) for live, events in others.items()]
+        afters = [(live, self._update(live, events, turn)) for live, events in also.items()]
         if decision.effects:
             changes.effects += _effects(own, decision.effects, turn, settings)
         # From here on nothing can fail: a decision that cannot be written has left the batch as it was.
@@ -112,17 +106,18 @@ def _effects(own: LoadedStream, effects: Sequence[Effect], turn: Turn, settings:
         raise TooLarge(f"a decision for {own.stream} has {len(effects)} effects; at most {settings.effects_max} fit")
     version = own.version + 1
     return [
-        _effect(EffectId(*own.stream, version, place), effect, turn, settings) for place, effect in enumerate(effects)
+        _effect(own.stream, EffectId(*own.stream, version, place), effect, turn, settings)
+        for place, effect in enumerate(effects)
     ]
 
 
-def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) -> EffectWrite:
+def _effect(source: StreamId, id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) -> EffectWrite:
     to = effect.report_to if isinstance(effect, Call) else effect.to
     if to and to.tenant != id.tenant:
-        raise Fault(f"an effect of {id.source} is addressed to another tenant, {to}; it must stay within its own")
+        raise Fault(f"an effect of {source} is addressed to another tenant, {to}; it must stay within its own")
     if isinstance(effect, Call):
-        _check_call(effect, id)
-        payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", id.source)
+        _check_call(effect, source)
+        payload = text_of(effect.payload, settings.effect_chars_max, "an effect of", source)
         return EffectWrite(
             id,
             effect.executor,
@@ -134,7 +129,7 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
             effect.lease_s,
             effect.report_to,
         )
-    command = text_of(effect.command, settings.effect_chars_max, "a command from", id.source)
+    command = text_of(effect.command, settings.effect_chars_max, "a command from", source)
     sent = Sent(
         msgspec.Raw(command.encode()),
         effect.key,
@@ -147,16 +142,14 @@ def _effect(id: EffectId, effect: Effect, turn: Turn, settings: EngineSettings) 
     return EffectWrite(id, SEND, encode(sent), turn.now, turn.now, to=effect.to)
 
 
-def _check_call(call: Call, id: EffectId) -> None:
+def _check_call(call: Call, source: StreamId) -> None:
     if call.executor == SEND or not call.executor:
-        raise Fault(
-            f"a call of {id.source} names the executor {call.executor!r}, which is reserved; give it another name"
-        )
+        raise Fault(f"a call of {source} names the executor {call.executor!r}, which is reserved; give it another name")
     # By class, because `True` is an `int` too.
     if call.lease_s.__class__ is not int or call.attempts_max.__class__ is not int:
-        raise Fault(f"a call of {id.source} has a lease or a number of attempts that is not a whole number")
+        raise Fault(f"a call of {source} has a lease or a number of attempts that is not a whole number")
     if call.lease_s < 1 or call.attempts_max < 1 or call.not_before_at.__class__ not in INSTANT_TYPES:
-        raise Fault(f"a call of {id.source} has a lease or attempts under 1, or a not_before_at that is no instant")
+        raise Fault(f"a call of {source} has a lease or attempts under 1, or a not_before_at that is no instant")
 
 
 def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:

@@ -30,7 +30,7 @@ from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.required_streams import streams_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Changes
-from betimes.engine.turn import LoadedStream, Turn, fold_events, fold_stream, take_turn, turn_instant
+from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events, fold_stream, take_turn, turn_instant
 from betimes.engine.turn_rows import DecisionWriter
 
 SETTINGS = EngineSettings()
@@ -155,13 +155,7 @@ class Scenario(Generic[State]):
         return LoadedStream.new(stream, self._own.kind)
 
     def write(
-        self,
-        turn: Turn,
-        own: LoadedStream,
-        command: Command,
-        key: KeyId | None,
-        decision: Decision,
-        also: Mapping[LoadedStream, tuple[Event, ...]],
+        self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
     ) -> Recorded:
         """Check and fold a decision as a batch does; the events of other streams are only compared."""
         self._check_kept(decision.events)

@@ -6,6 +6,7 @@ with it, so it is in the state; views leave it out.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,6 +31,7 @@ RECONSIDER = "reconsider"
 """The executor that goes through the streams of a tenant after its policy has changed."""
 
 
+@lru_cache(maxsize=1 << 10)
 def tenant_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "tenant", tenant)
 

@@ -336,6 +336,7 @@ def _stream_fits(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
 
 
 def _after_stream(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
+    """Return whether a row comes after the place a page begins at; the id decides among those of one instant."""
     if query.due_before is not None:
         if row.due_at is None or row.due_at > query.due_before:
             return False

@@ -131,6 +131,7 @@ class MemoryTx:
                 raise Duplicate(f"the key {key.key} is on record already")
         gone = [*changes.sends_applied, *(dead.id for dead in changes.sends_dead)]
         for place, sent in enumerate(gone):
+            # Applied once: neither by somebody else before, nor twice in this very batch.
             if sent not in self.db.sends.get(sent.source, ()) or sent in gone[:place]:
                 raise Fenced(f"the command {sent.handle} was applied by another process")
         for settled in changes.settlements:

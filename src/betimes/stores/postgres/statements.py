@@ -8,7 +8,7 @@ is not given. `@name` stands for the text of another statement: the columns or c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -93,9 +93,26 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, tuple):
-        return f"ROW({','.join(map(_literal, value))})"
-    return f"ARRAY[{','.join(map(_literal, value))}]" if value else "'{}'"
+    return _array(value) if value else "'{}'"
+
+
+def _array(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Composite values as one text that their type reads: to the parser a single word, whatever is in it."""
+    text = ",".join([f'"({",".join(map(_field, row))})"' for row in rows])
+    quote = "$q$"
+    while quote in text:
+        quote = f"$q{quote[1:]}"
+    return f"{quote}{{{text}}}{quote}"
+
+
+def _field(value: Any) -> str:
+    """A value of a composite value in an array: escaped for the one and then for the other."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\\\\\").replace('"', '\\"\\"')
+        return f'\\"{escaped}\\"'
+    return str(value)
 
 
 @cache
