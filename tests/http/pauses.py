@@ -36,7 +36,7 @@ RATIO_MAX = 10
 WORK_MAX = 100
 """Reference steps that all threads may take for one request: what grows faster than its body takes far more."""
 ATTEMPTS_MAX = 3
-"""Times a body that takes long is sent: a neighbour on the machine makes one attempt long, the body itself every one."""
+"""Times a body that takes long is sent: a busy machine makes one attempt long, the body itself every one."""
 FILLED = {"account_id": "a", "user_id": "u-1", "intent_id": "a", "schedule_id": "a", "sensor_id": "a", "run_id": "r"}
 
 
