@@ -63,6 +63,7 @@ def test_json_and_the_page_are_the_same_bytes_every_time(folder: Path) -> None:
 def test_a_page_alone_is_written_and_named(folder: Path) -> None:
     said = backtest(folder, "--policy", "strict.toml", "--html", "report.html")
     assert "The report is in report.html." in said.out
+    assert "\nstrict: It would have changed " in said.out
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 

@@ -64,7 +64,8 @@ def in_path() -> dict[str, str]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's commands are for curl")
 def test_the_readmes_commands_work_as_they_are_written(tmp_path: Path) -> None:
     start, ask, look = blocks(README, "sh")
-    assert start.splitlines() == ["pip install 'betimes[server]'", "betimes serve --dev"]
+    commands = [line.partition("#")[0].rstrip() for line in start.splitlines()]
+    assert commands == ["pip install '.[server]'", "betimes serve --dev"]
     with serving("serve", "--dev", folder=tmp_path, BETIMES_SERVER__PORT="0") as server:
         asked = _shell(ask.replace("http://127.0.0.1:8080", server.url), tmp_path)
         verdicts = [msgspec.json.decode(body) for body in asked.replace("}{", "}\n{").splitlines()]

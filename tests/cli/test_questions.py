@@ -173,6 +173,24 @@ def test_next_lists_what_waits_soonest_first(folder: Path) -> None:
     assert [item["key"] for item in only["items"]] == ["first"]
 
 
+def test_next_goes_on_where_its_last_page_ended(folder: Path) -> None:
+    first = betimes("next", "--hours", "48", "--limit", "1", "--json", folder=folder).json
+    rest = betimes("next", "--cursor", first["next_cursor"], "--json", folder=folder).json
+    everything = betimes("next", "--hours", "48", "--json", folder=folder).json
+    assert [*first["items"], *rest["items"]] == everything["items"]
+    refused = betimes("next", "--cursor", "nonsense", folder=folder)
+    assert (refused.code, "start without" in refused.err) == (STATUS["INVALID"][1], True)
+
+
+def test_times_are_told_in_the_zone_that_is_asked_for(folder: Path) -> None:
+    said = betimes("next", "--zone", "Europe/Berlin", folder=folder).out
+    assert "2026-11-17T08:00:00+01:00 (late)  schedule  brief" in said
+    assert "+05:30  tenant default" in betimes("status", "--zone", "Asia/Kolkata", folder=folder).out
+    for command in ("next", "status"):
+        refused = betimes(command, "--zone", "EST5", folder=folder)
+        assert (refused.code, "name a place" in refused.err) == (STATUS["INVALID"][1], True)
+
+
 def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -> None:
     clock = VirtualClock("2020-03-27T09:00:00Z")
     with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
@@ -188,7 +206,9 @@ def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -
     assert (told["timezone"], told["explanation"]["rules"][3]["outcome"]) == ("Europe/Berlin", "bound")
     said = betimes("why", "ana", folder=tmp_path).out
     assert said.startswith("ana was not told “same” (MESSAGE), on Friday 27 March 2020 at 10:41 (Europe/Berlin time).")
-    assert "it would pass at 10:40 on Saturday 28 March 2020 at the earliest" in said
+    assert (
+        "It is not looked at again. Sent anew, it would pass at 10:40 on Saturday 28 March 2020 at the earliest" in said
+    )
     assert "  2020-03-27 10:00:00  ana was allowed to run for “one” (SIGNAL_ARRIVED)." in said
 
 
@@ -237,6 +257,10 @@ def test_why_says_whether_what_was_sent_arrived(tmp_path: Path) -> None:
             first = betimes("why", name, folder=tmp_path).out.splitlines()[0]
             assert first.startswith(f"{user} was sent “n-{user}” (MESSAGE), on Tuesday 17 November 2026 at 10:00 UTC, ")
             assert f", {became}" in first
+    assert "1 dead letter: see" in betimes("status", folder=tmp_path).out
+    assert betimes("next", folder=tmp_path).out.endswith(
+        "1 call to the outside is pending: `betimes effects list --status pending` says when each is tried next.\n"
+    )
     [result] = betimes("why", "bad", "--json", folder=tmp_path).json["results"]
     assert (result["key"], result["status"], result["error"]) == ("n-bad", "failed", "no such device.")
 
@@ -284,3 +308,65 @@ def test_why_says_how_the_run_went(tmp_path: Path) -> None:
 
 def test_why_says_that_a_run_has_not_started(folder: Path) -> None:
     assert ", and the run has not started yet. It is within" in betimes("why", "sig-1", folder=folder).out
+
+
+def test_why_says_which_of_several_channels_failed(tmp_path: Path) -> None:
+    bt = BlockingBetimes(
+        f"sqlite:///{tmp_path}/betimes.db",
+        clock=VirtualClock("2026-11-17T10:00:00Z"),
+        policy={"notifications": {"event_types": {"MESSAGE": {"deliver": "all"}}}},
+    )
+
+    @bt.channel("push")
+    def push(message: ChannelMessage) -> None:
+        raise GiveUp("no such device")
+
+    with bt:
+        bt.notifications.send({**NOTE, "event_id": "both", "channels": ["in_app", "push"]})
+        bt.advance(by_s=1)
+    said = betimes("why", "both", folder=tmp_path).out
+    assert ", and it was delivered, but not by push: no such device. Nothing stands against it." in said
+    [result] = betimes("why", "both", "--json", folder=tmp_path).json["results"]
+    assert (result["status"], result["channel"]) == ("partly_delivered", "push")
+
+
+def test_why_of_a_person_explains_an_older_no_before_what_arrived_by_one_channel(tmp_path: Path) -> None:
+    bt = BlockingBetimes(
+        f"sqlite:///{tmp_path}/betimes.db",
+        clock=VirtualClock("2026-11-17T10:00:00Z"),
+        policy={"notifications": {"event_types": {"MESSAGE": {"deliver": "all"}}}},
+    )
+
+    @bt.channel("push")
+    def push(message: ChannelMessage) -> None:
+        raise OSError("no network")  # it is tried again
+
+    with bt:
+        for event_id in ("first", "same"):  # the second one is a duplicate
+            bt.notifications.send({**NOTE, "event_id": event_id, "channels": ["in_app"]})
+        bt.advance(by_s=3_600)
+        bt.notifications.send({**NOTE, "event_id": "both", "message": "both", "channels": ["in_app", "push"]})
+        bt.advance(by_s=1)
+    [result] = betimes("why", "both", "--json", folder=tmp_path).json["results"]
+    assert (result["status"], result["channel"], result["error"] is None) == ("partly_delivered", "push", False)
+    assert "“same”" in betimes("why", "ana", folder=tmp_path).out.splitlines()[0]
+
+
+def test_why_of_a_person_explains_a_newer_delivery_that_failed_before_an_older_no(tmp_path: Path) -> None:
+    bt = BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2026-11-17T10:00:00Z"))
+
+    @bt.channel("push")
+    def push(message: ChannelMessage) -> None:
+        if message.message == "lost":
+            raise GiveUp("no such device")
+
+    with bt:
+        for event_id in ("told", "same"):  # the second one is a duplicate
+            bt.notifications.send({**NOTE, "event_id": event_id})
+        bt.advance(by_s=3_600)
+        for event_id in ("lost", "well"):
+            bt.notifications.send({**NOTE, "event_id": event_id, "message": event_id})
+            bt.advance(by_s=3_600)
+    said = betimes("why", "ana", folder=tmp_path).out
+    assert said.startswith("ana was sent “lost” (MESSAGE), on Tuesday 17 November 2026 at 11:00 UTC, ")
+    assert "but it could not be delivered by push: no such device." in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,19 +14,16 @@ import pytest
 
 from betimes.app import Betimes
 from betimes.app.routes import ROUTES
-from betimes.core.instants import DAY, HOUR, MINUTE
+from betimes.core.instants import HOUR
 from betimes.core.streams import StreamId
-from betimes.engine.read_model import ProcessRow
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
-from betimes.ledger import fleet, upcoming, verdict_list, verdict_ranges
-from betimes.ledger.fleet import Heartbeat
+from betimes.ledger import upcoming, verdict_list, verdict_ranges
 from betimes.ledger.outcomes import outcomes_of
 from tests.http.populated import QUIET, declare, populate
 from tests.http.served import Client
 from tests.http.stores import STORES, StoreName, application_on
-from tests.patience import HANGS_S
 
 
 @asynccontextmanager
@@ -278,36 +274,6 @@ async def test_evaluations_of_all_sensors_are_listed(store: StoreName, tmp_path:
         same = await all_pages(client, f"/v1/evaluations?limit=2&status={status}")
         assert same == [one for one in every if one["status"] == status]
         assert await all_pages(client, "/v1/evaluations?limit=4&since=2027-01-01T00:00:00Z") == []
-
-
-@pytest.mark.parametrize("store", STORES)
-async def test_processes_tell_of_themselves(store: StoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = VirtualClock("2030-01-01T00:00:00Z")
-    monkeypatch.setattr(fleet, "read_wall_clock", wall)
-    async with asked(store, tmp_path) as (bt, client, clock):
-        await Heartbeat(bt.engine, "one", "worker", virtual=True).beat()
-        await bt.engine.store.beat(ProcessRow("old", "api", "0", (), 0, wall() - 2 * MINUTE), forget_before=0)
-        clock.advance_to(clock() + 2 * DAY)  # which is not the time that processes live in
-        listed = (await get(client, "/v1/processes"))["items"]
-        assert [(row["name"], row["role"], row["alive"]) for row in listed] == [
-            ("one", "worker", True),
-            ("old", "api", False),
-        ]
-        assert "handler:note" in listed[0]["executors"]
-        wall.advance_to(wall() + 2 * DAY)
-        await Heartbeat(bt.engine, "two", "api", virtual=True).beat()
-        assert [row["name"] for row in (await get(client, "/v1/processes"))["items"]] == ["two"]
-
-
-async def test_a_server_under_a_virtual_clock_tells_of_itself_in_real_time() -> None:
-    server = Betimes("memory://", clock=VirtualClock(), workers=False)
-    server.role = "all"
-    async with server as bt:
-        async with asyncio.timeout(HANGS_S):
-            # its first beat has no event that could be waited for
-            while not (found := (await bt.ledger.processes(virtual=True)).items):  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert [(row.role, row.alive) for row in found] == [("all", True)]
 
 
 async def test_a_key_sees_its_own_domains_only(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ class Wired:
     def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = False
     ) -> AbstractAsyncContextManager[Application]:
+        if target.url:
+            from betimes.app.remote_application import RemoteApplication
+
+            return cast(AbstractAsyncContextManager[Application], RemoteApplication(target))
         log_warnings()
         configuration = _load_configuration(target)
         if exists:

@@ -152,9 +152,11 @@ def _show(report: BacktestReport, html: Path | None, at: At, *, samples_max: int
 
         show_report(report, samples_max=samples_max)
     else:
-        from betimes.backtest.summary import control_sentence
+        from betimes.backtest.summary import candidate_name, control_sentence, flips_sentence
 
         say(control_sentence(report.control))
+        for candidate in report.candidates:
+            say(f"{candidate_name(candidate)}: {flips_sentence(candidate)}")
         say(f"The report is in {html}.")
 
 

@@ -100,7 +100,7 @@ class ControlCheck:
         if text is None:
             return None
         verdict = _verdicts.decode(text)
-        table = self._kinds.table(verdict.table)
+        table = self._kinds.tables.get(verdict.table)
         return encode(table.with_rule_names(verdict)) if table else text
 
 

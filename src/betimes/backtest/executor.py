@@ -110,8 +110,7 @@ class BacktestJob:
     async def _tell(self, percent: int) -> bool:
         """Record progress; return whether somebody still waits for the backtest."""
         if percent <= self._told:
-            row = (await self._engine.store.load([self._stream])).get(self._stream)
-            state = row and self._engine.kinds.of(self._stream).state(self._stream, row.schema, row.state)
+            [state] = await self._engine.load_states(self._stream)
             found = state.get(self._id) if state else None
             return bool(found and found.is_under_way)
         try:

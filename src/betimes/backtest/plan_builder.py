@@ -11,7 +11,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.policies import Body
 from betimes.engine.engine import Engine
-from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream
+from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 
 async def build_plan(
@@ -51,6 +51,5 @@ async def build_plan(
 async def in_force(engine: Engine, tenant: str | None) -> dict[str, Any]:
     """Return the deployment's policy as it was put in force, or a tenant's overrides."""
     stream = DEPLOYMENT if tenant is None else tenant_stream(tenant)
-    row = (await engine.store.load([stream])).get(stream)
-    state: TenantState | None = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
+    [state] = await engine.load_states(stream)
     return dict(state.policy) if state else {}

@@ -241,6 +241,7 @@ def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally
         for flip, samples in tally.samples.items():
             whole.samples.setdefault(flip, []).extend(samples)
     for samples in whole.samples.values():
+        # Parts end in any order; sorted, the same backtest shows the same samples every time.
         samples.sort(key=place_of)
         del samples[samples_max:]
     return whole

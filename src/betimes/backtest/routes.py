@@ -124,7 +124,6 @@ ROUTES = (
         _calls.call(Backtests.estimate),
         "How much a backtest would take",
         description="From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.",
-        body=BacktestRequest,
         dry_run=True,
     ),
     _get(

@@ -30,6 +30,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 class CandidateSummary(msgspec.Struct, frozen=True):
     name: str
+    """As in `candidates`; empty for one policy that was given without a name."""
     sentence: str
     notes: list[str]
     """What to know before relying on the numbers."""
@@ -45,7 +46,7 @@ class ReportSummary(msgspec.Struct, frozen=True):
 
 def summarize(report: BacktestReport) -> ReportSummary:
     """Return the sentences of a report."""
-    candidates = [CandidateSummary(candidate_name(one), flips_sentence(one), notes(one)) for one in report.candidates]
+    candidates = [CandidateSummary(one.name, flips_sentence(one), notes(one)) for one in report.candidates]
     return ReportSummary(control_sentence(report.control), window_sentence(report), candidates)
 
 

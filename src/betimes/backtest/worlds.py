@@ -87,11 +87,13 @@ class World:
             self.rehearsal.remember(key, recorded)
         if self.candidate is None or self._replaced is None:
             return
+        # The candidate stands where the policy was put in force, so that deciders find it as they always do.
         state: TenantState = self.rehearsal.state(self._replaced) or _NO_TENANT
         named = f"{ACTOR}:{self.candidate.name}"
         chosen = replace(state, policy=self.candidate.policy, fingerprint=named, visits=None)
         version = base[self._replaced].version if self._replaced in base else 0
         self.rehearsal.put(self._replaced, version, chosen, at)
+        # As after any change of policy: instants that follow from it are derived anew.
         for stream in sorted(base):
             if self._among.kinds.of(stream).decider.heeds and self.rehearsal.state(stream) is not None:
                 self.submit(Job(Submission(stream=stream, command=Reconsider(), actor=ACTOR)))

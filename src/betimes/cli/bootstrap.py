@@ -19,8 +19,15 @@ if TYPE_CHECKING:  # what a command does not use need not be loaded
     from betimes.domain.service import Caller
     from betimes.engine.engine import Engine
     from betimes.engine.tick_result import TickResult
+    from betimes.ledger.effect_actions import EffectActions
+    from betimes.ledger.service import Ledger
     from betimes.tenancy import Tenancy
 
+NEEDS_DATABASE = (
+    "this command works on the database itself; run it where the database is, without --url and BETIMES_URL, "
+    "or name the database with --db or --config"
+)
+"""Said of a command that a server elsewhere cannot answer."""
 Role: TypeAlias = Literal["all", "api", "worker"]
 
 
@@ -32,6 +39,10 @@ class Target:
     config: Path | None = None
     app: str | None = None
     """`module:name` of a `Betimes` of the user's own, with what it declares."""
+    url: str | None = None
+    """Of a server, which is asked instead of a database."""
+    key: str | None = None
+    """For the server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +61,10 @@ class Application(Protocol):
     def engine(self) -> Engine: ...
 
     def for_caller(self, caller: Caller) -> Tenancy: ...
+
+    def ledger_for(self, caller: Caller) -> Ledger: ...
+
+    def effects_for(self, caller: Caller) -> EffectActions: ...
 
     async def tick(self, *, limit: int = ..., max_s: float = ..., tenant: str | None = ...) -> TickResult: ...
 

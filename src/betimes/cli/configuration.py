@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from betimes.cli.bootstrap import current_wiring
+from betimes.cli.bootstrap import Target, current_wiring
 from betimes.cli.options import AT, At
 from betimes.cli.output import show_json
 
 
 def config(*, at: At = AT) -> None:
     """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
-    show_json(current_wiring().configuration(at.target))
+    show_json(current_wiring().configuration(Target(db=at.db, config=at.config)))

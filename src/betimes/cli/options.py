@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import Application, Target, current_wiring
+from betimes.cli.bootstrap import NEEDS_DATABASE, Application, Target, current_wiring
 from betimes.cli.output import show
+from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
+from betimes.core.zones import is_zone, unknown_zone
 from betimes.domain.service import Caller
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
@@ -36,19 +39,52 @@ class At:
 
     @property
     def target(self) -> Target:
-        return Target(db=self.db, config=self.config)
+        return self.with_app(None)
+
+    def with_app(self, app: str | None) -> Target:
+        """Return the database to work on; raise `Invalid` if nothing but a server is named, by the environment."""
+        if _served_at() and not (self.db or self.config or app):
+            raise Invalid(NEEDS_DATABASE, (("url", "not with this command"),))
+        return Target(db=self.db, config=self.config, app=app)
 
     def of_tenant(self, tenant: str) -> Tenant:
-        return Tenant(db=self.db, config=self.config, json=self.json, tenant=tenant)
+        named = self.target
+        return Tenant(db=named.db, config=named.config, json=self.json, tenant=tenant)
+
+
+def _served_at() -> str | None:
+    return os.environ.get("BETIMES_URL")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Tenant(At):
+class Readable(At):
+    """The same, or a server that is asked instead."""
+
+    url: str | None = None
+    """Read from the server at this address instead of a database. Default: $BETIMES_URL, unless --db or --config is
+    given."""
+    api_key: Annotated[str | None, Parameter(env_var="BETIMES_KEY")] = None
+    """The key to show the server. Default: $BETIMES_KEY."""
+
+    @property
+    def target(self) -> Target:
+        here = self.db or self.config
+        if self.url and here:
+            raise Invalid(
+                "name a server with --url or a database with --db or --config, not both",
+                (("url", "not with --db or --config"),),
+            )
+        return Target(db=self.db, config=self.config, url=None if here else self.url or _served_at(), key=self.api_key)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Tenant(Readable):
     """The same, for one tenant."""
 
     tenant: Annotated[str, Parameter(env_var="BETIMES_TENANT")] = "default"
-    """Whose data is meant."""
+    """Whose data is meant; a server with keys knows it from the key."""
 
 
 @Parameter(name="*")
@@ -62,7 +98,14 @@ class Paging:
     """Where to go on."""
 
 
-AT, TENANT, PAGING = At(), Tenant(), Paging()
+def check_zone(name: str) -> str:
+    """Return the name of a zone; raise `Invalid` with the one that may be meant, if there is none."""
+    if not is_zone(name):
+        raise Invalid(unknown_zone(name), (("zone", unknown_zone(name)),))
+    return name
+
+
+AT, READABLE, TENANT, PAGING = At(), Readable(), Tenant(), Paging()
 """What a command works on unless it is told; they are frozen, so all commands share them."""
 
 

@@ -24,6 +24,7 @@ from betimes.core.checks import list_problems
 from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import render
 from betimes.core.visible import visible, visible_json
+from betimes.core.zones import zone
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from rich.console import Console
@@ -154,6 +155,16 @@ def put(what: Any) -> None:
         console.print(what)
     sys.stdout.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
     sys.stdout.flush()
+
+
+def count_noun(count: int, one: str, many: str = "") -> str:
+    """Return so many of a thing: 1 dead letter, 2 dead letters."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def spell_moment(at: datetime, timezone: str) -> str:
+    """Return an instant to the second as the zone shows it, with its offset."""
+    return at.astimezone(zone(timezone)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def moment(at: int | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from betimes.cli.bootstrap import Application
@@ -36,7 +35,7 @@ def tick(
     async def work(application: Application) -> TickResult:
         return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
 
-    done = on(replace(at.target, app=app), work, starts=True)
+    done = on(at.with_app(app), work, starts=True)
     if at.json:
         show_json(tick_view(done))
     else:

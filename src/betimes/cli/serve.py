@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +64,7 @@ def worker(*, app: str | None = None, at: At = AT) -> None:
     app
         module:name of a Betimes of your own, with its handlers, schedules and sensors.
     """
-    target = replace(at.target, app=app)
-    current_wiring().serve(target, ServeOptions(role="worker"), _announcer(at.json))
+    current_wiring().serve(at.with_app(app), ServeOptions(role="worker"), _announcer(at.json))
 
 
 def _announcer(json: bool) -> Announce:

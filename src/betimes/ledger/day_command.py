@@ -13,7 +13,7 @@ from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
 from betimes.core.errors import NotFound
 from betimes.core.outlooks import Subject
-from betimes.core.zones import from_local, zone
+from betimes.core.zones import first_shown, zone
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.timeline import BandView, TimelineEvent, TimelineView
@@ -90,7 +90,7 @@ async def _find_subject(ledger: Ledger, id: str) -> Subject:
 def day_bounds(timezone: str, day: date) -> tuple[datetime, datetime]:
     """Return when a day of a zone begins and ends."""
     begin, end = (datetime(at.year, at.month, at.day) for at in (day, day + timedelta(days=1)))  # noqa: DTZ001 — local
-    return moment(from_local(timezone, begin)), moment(from_local(timezone, end))
+    return moment(first_shown(timezone, begin)), moment(first_shown(timezone, end))
 
 
 def _band_lines(view: TimelineView) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from cyclopts import App, Parameter
 
-from betimes.catalogue import readable_areas
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import AT, TENANT, At, Tenant, on
+from betimes.cli.options import READABLE, TENANT, Readable, Tenant, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.domain.paging import Page
@@ -21,8 +20,9 @@ from betimes.ledger.effects import EffectView
 from betimes.ledger.service import Ledger
 
 COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
+SERVED_COLUMNS = ("effect_id", "target", *COLUMNS[3:])
+"""Of the list that a server tells, which knows one tenant and no executors."""
 T = TypeVar("T")
-EVERY_DOMAIN = readable_areas(("admin",), "write")
 EffectName = Annotated[str, Parameter(help="As it is listed.")]
 
 app = App(name="effects", help="Effects: what is owed to the outside, and dead letters.", help_format="plaintext")
@@ -35,9 +35,9 @@ def list_(
     executor: str | None = None,
     tenant: str | None = None,
     limit: int = 50,
-    at: At = AT,
+    at: Readable = READABLE,
 ) -> None:
-    """Effects of a tenant, or of all, in order of their ids.
+    """Effects of a tenant, or of all, in order of their ids; a server tells the newest of one tenant.
 
     Parameters
     ----------
@@ -48,30 +48,34 @@ def list_(
     tenant
         Only those of this tenant.
     limit
-        How many to show, up to 1000.
+        How many to show, up to 1000; a server tells up to 200.
     """
     if not 1 <= limit <= PAGE_MAX:
         raise Invalid(f"a list has 1 to {PAGE_MAX:,} effects", (("limit", f"1 to {PAGE_MAX:,}"),))
     query = EffectQuery(tenant=tenant, status=status, executor=executor, limit=limit)
 
-    async def work(application: Application) -> list[dict[str, Any]]:
+    async def work(application: Application) -> Sequence[Any]:
+        if at.target.url:
+            filters = {"status": status, "executor": executor}
+            return (await _effects(application, tenant or "default").effects(filters, limit=limit)).items
         rows = await application.engine.store.effects(query)
         return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
 
-    show(Page(on(at.target, work, exists=True)), json=at.json, columns=COLUMNS, empty="No effects.")
+    columns = SERVED_COLUMNS if at.target.url else COLUMNS
+    show(Page([*on(at.target, work, exists=True)]), json=at.json, columns=columns, empty="No effects.")
 
 
 def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
-    """Open a database that is there already, and ask the tenant's ledger with the eyes of an operator."""
+    """Open a database that is there already, or a server, and ask the tenant's ledger with the eyes of an operator."""
 
     def ask(application: Application) -> Awaitable[T]:
-        return work(Ledger(application.engine, Caller(at.tenant, "cli"), EVERY_DOMAIN))
+        return work(application.ledger_for(Caller(at.tenant, "cli")))
 
     return on(at.target, ask, exists=True)
 
 
 def _effects(application: Application, tenant: str) -> EffectActions:
-    return EffectActions(application.engine, Caller(tenant, "cli"), EVERY_DOMAIN)
+    return application.effects_for(Caller(tenant, "cli"))
 
 
 def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:

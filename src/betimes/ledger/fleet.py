@@ -1,13 +1,14 @@
 """The fleet: processes that work on this database, and what is owed to a tenant.
 
-A process tells of itself every few seconds while it is open. One that has been silent for a day is forgotten; whoever
-looks sees when each was last heard of.
+A process tells of itself every few seconds while it is open, and when it is closed. One that has been silent for a
+day is forgotten; whoever looks sees when each was last heard of.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from importlib.metadata import version
 
@@ -23,6 +24,8 @@ from betimes.ledger.reader import LedgerReader
 BEAT_S = 10.0
 LIVE = 3 * 10_000_000
 """A process that was silent for longer is not taken to be alive."""
+CLOSED = "closed"
+"""The role of a process that has ended in order: it is not alive, however lately it was heard of."""
 FORGOTTEN = DAY
 PROCESSES_MAX = 200
 COUNT_MAX = 10_000
@@ -32,6 +35,7 @@ EXECUTORS_MAX = 200
 class ProcessView(JsonView, frozen=True, kw_only=True):
     name: str
     role: str
+    """`closed` of one that has ended in order."""
     version: str
     executors: list[str]
     """The effects it can carry out."""
@@ -99,7 +103,7 @@ def _view(row: ProcessRow, now: Instant) -> ProcessView:
         executors=list(row.executors),
         started_at=moment(row.started_at),
         seen_at=moment(row.seen_at),
-        alive=now - row.seen_at <= LIVE,
+        alive=row.role != CLOSED and now - row.seen_at <= LIVE,
     )
 
 
@@ -115,17 +119,32 @@ class Heartbeat:
         self._report = report
 
     async def beat(self) -> None:
-        # a process lives in real time, also where its streams do not
-        now = read_wall_clock() if self._is_virtual else await self._engine.store.now()
+        now = await self._now()
         executors = tuple(sorted(self._engine.executors))[:EXECUTORS_MAX]
         self._row = self._row._replace(executors=executors, started_at=self._row.started_at or now, seen_at=now)
         await self._engine.store.beat(self._row, forget_before=now - FORGOTTEN)
 
+    async def end(self) -> None:
+        """Tell that it is closed, unless nobody was told that it lives."""
+        if self._row.started_at:
+            now = await self._now()
+            await self._engine.store.beat(self._row._replace(role=CLOSED, seen_at=now), forget_before=now - FORGOTTEN)
+
+    async def _now(self) -> Instant:
+        # a process lives in real time, also where its streams do not
+        return read_wall_clock() if self._is_virtual else await self._engine.store.now()
+
     async def run(self) -> None:
-        """Tell every few seconds, until cancelled."""
-        while True:
-            try:
-                await self.beat()
-            except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
-                self._report(Report("heartbeat_failed", "store", error))
-            await asyncio.sleep(BEAT_S)
+        """Tell every few seconds, until cancelled; then that it has ended."""
+        try:
+            while True:
+                await self._tell(self.beat)
+                await asyncio.sleep(BEAT_S)
+        finally:
+            await self._tell(self.end)
+
+    async def _tell(self, tell: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await tell()
+        except Exception as error:  # noqa: BLE001 — the loop goes on, whatever a store does
+            self._report(Report("heartbeat_failed", "store", error))

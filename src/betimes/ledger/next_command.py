@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from betimes.cli.options import TENANT, Paging, Tenant
-from betimes.cli.output import say, show, show_json
-from betimes.core.datetimes import moment
+from betimes.cli.options import TENANT, Paging, Tenant, check_zone
+from betimes.cli.output import count_noun, say, show, show_json, spell_moment
+from betimes.core.datetimes import instant, moment
+from betimes.core.errors import Invalid
+from betimes.core.instants import parse, render
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.upcoming import UpcomingItem, UpcomingRow, UpcomingView
@@ -20,6 +22,7 @@ def next_(
     hours: float = 24.0,
     kinds: str | None = None,
     reason: str | None = None,
+    zone: str = "UTC",
     paging: Paging = Paging(limit=20),  # noqa: B008 — frozen
     at: Tenant = TENANT,
 ) -> None:
@@ -33,43 +36,65 @@ def next_(
         Only these kinds of streams, with commas: inbox,account,schedule.
     reason
         Only what waits for this reason, such as QUIET_HOURS.
+    zone
+        The zone that times are shown in.
     """
+    check_zone(zone)
 
     async def work(ledger: Ledger) -> dict[str, Any]:
-        now = moment(await ledger.engine.store.now())
-        until = now + timedelta(hours=hours)
+        backlog = await ledger.backlog()
+        until, cursor = _read_cursor(paging.cursor) or (backlog.now + timedelta(hours=hours), None)
         counts = await ledger.upcoming(to=until, kinds=kinds)
-        page = await ledger.upcoming_items(to=until, kinds=kinds, reason=reason, **vars(paging))
-        return {"upcoming": counts, "items": page.items, "next_cursor": page.next_cursor}
+        page = await ledger.upcoming_items(to=until, kinds=kinds, reason=reason, limit=paging.limit, cursor=cursor)
+        more = page.next_cursor and f"{render(instant(until))}.{page.next_cursor}"
+        pending = backlog.effects_pending
+        return {"upcoming": counts, "items": page.items, "next_cursor": more, "effects_pending": pending}
 
     found = ask_ledger(at, work)
     if at.json:
         show_json(found)
         return
     say(_spell_counts(found["upcoming"], hours))
-    items = [_line(item) for item in found["items"]]
-    show({"items": items, "next_cursor": found["next_cursor"]}, json=False, columns=COLUMNS, empty="Nothing waits.")
+    items = [_line(item, zone) for item in found["items"]]
+    columns = [name for name in COLUMNS if any(item[name] for item in items)]
+    show({"items": items, "next_cursor": found["next_cursor"]}, json=False, columns=columns, empty="Nothing waits.")
+    if pending := found["effects_pending"]:
+        calls = count_noun(pending, "call to the outside is", "calls to the outside are")
+        say(f"{calls} pending: `betimes effects list --status pending` says when each is tried next.")
+
+
+def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """Return until when the list that is gone on with goes, and its own cursor; raise `Invalid` for another's.
+
+    The list goes so far from now, and its cursor is good for exactly so far only.
+    """
+    if text is None:
+        return None
+    until, _, cursor = text.rpartition(".")
+    if not cursor or not until:
+        raise Invalid("this is no cursor that `betimes next` printed; start without", (("cursor", "not one of these"),))
+    return moment(parse(until)), cursor
 
 
 def _spell_counts(view: UpcomingView, hours: float) -> str:
     """Return in a sentence how much comes, of which kinds."""
     counts = ", ".join(f"{_accuracy(row)}{sum(row.counts):,} {row.kind}" for row in view.rows)
-    late = f" {view.late.count:,} are late." if view.late.count else ""
-    return f"In the next {hours:g} hours: {counts or 'nothing'}.{late}"
+    late = f" {count_noun(view.late.count, 'is', 'are')} late." if view.late.count else ""
+    return f"In the next {'hour' if hours == 1 else f'{hours:g} hours'}: {counts or 'nothing'}.{late}"
 
 
 def _accuracy(row: UpcomingRow) -> str:
     return "about " if row.estimated else "at least " if row.truncated else ""
 
 
-def _line(item: UpcomingItem) -> dict[str, Any]:
+def _line(item: UpcomingItem, zone: str) -> dict[str, Any]:
     late = " (late)" if item.late else ""
     return {
-        "at": f"{item.at:%Y-%m-%dT%H:%M:%SZ}{late}",
+        "at": f"{spell_moment(item.at, zone)}{late}",
         "kind": item.kind,
         "id": item.id,
         "owner": item.owner,
         "what": item.what + (f" {item.key}" if item.key else ""),
         "reasons": ", ".join(item.reasons) or None,
-        "would_pass_at": item.would_pass_at,
+        "would_pass_at": item.would_pass_at and spell_moment(item.would_pass_at, zone),
     }

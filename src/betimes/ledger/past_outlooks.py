@@ -53,9 +53,11 @@ class PastOutlooks:
         kind = self._engine.kinds.of(row.stream)
         state = kind.state(row.stream, row.schema, row.state)
         current = state and hook(state, self._policy, self._now, self._since_at, self._until_at)
+        # It has not moved since the window began, so it looked then as it does now.
         if row.at <= self._since_at or self._now <= self._since_at:
             return current
         spans = await self._spans(row) if row.version <= self._left else None
+        # There is more history than may be read: it is shown as it is now, and the answer says so.
         if spans is None:
             self.is_exact = False
             return current

@@ -156,7 +156,7 @@ def ledger_of(request: RequestContext) -> Ledger:
     return Ledger(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-async def ledger(request: RequestContext) -> SegmentPage:
+async def segments(request: RequestContext) -> SegmentPage:
     query: SegmentListQuery = request.query
     filters = derive(LedgerFilters, query)
     return await ledger_of(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
@@ -210,7 +210,7 @@ ROUTES = (
     ),
     _get(
         "/v1/ledger",
-        ledger,
+        segments,
         "What happened",
         description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
         "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "

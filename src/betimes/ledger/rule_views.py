@@ -72,7 +72,7 @@ class RuleTables(JsonView, frozen=True):
 
 def explain_rules(kinds: Kinds, verdict: Verdict | None) -> list[ExplainedRuleView]:
     """Return every rule of the table that a verdict was given by, with what became of it."""
-    table = kinds.table(verdict.table) if verdict else None
+    table = kinds.tables.get(verdict.table) if verdict else None
     if verdict is None or table is None:
         return []
     return [

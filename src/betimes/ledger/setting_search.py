@@ -28,7 +28,7 @@ async def search_settings(
     search: AlternativeSearch, names: Mapping[str, tuple[str, ...]], changes: list[AlternativeChange]
 ) -> None:
     """Vary each setting that the rule which decided goes by."""
-    table = search.engine.kinds.table(search.recorded.table)
+    table = search.engine.kinds.tables.get(search.recorded.table)
     name = bound_rule(search.recorded)
     rule = table.by_name.get(name) if table and name else None
     for path in [one for read in (rule.reads if rule else ()) for one in expand_path(read, names)]:
@@ -88,6 +88,7 @@ async def _search_number(
         if best is None or end is None:
             continue
         worse, better = start, end
+        # The nearest that helps lies between one that does not and one that does: halve until they are neighbours.
         while abs(better - worse) > 1:
             middle = (worse + better) // 2
             again = await _try(search, path, middle, unit)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from betimes.cli.options import TENANT, Tenant
-from betimes.cli.output import clear_screen, say, show_json
-from betimes.core.errors import Invalid
+from betimes.cli.options import TENANT, Tenant, check_zone
+from betimes.cli.output import clear_screen, count_noun, say, show_json, spell_moment
+from betimes.core.errors import Invalid, MissingScope
 from betimes.domain.json_view import JsonView
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.fleet import BacklogView, ProcessView
@@ -30,7 +31,8 @@ class StatusView(JsonView, frozen=True, kw_only=True):
     decided_last_hour: dict[str, dict[str, int]]
     """By domain and outcome."""
     backlog: BacklogView
-    processes: list[ProcessView]
+    processes: list[ProcessView] | None
+    """`null` where the key may not know them."""
     late_s: float
     """How late the oldest alarm is."""
     problems: list[str]
@@ -41,6 +43,7 @@ def status(
     *,
     watch: Annotated[bool, Parameter(negative=())] = False,
     every_s: float = 2.0,
+    zone: str = "UTC",
     at: Tenant = TENANT,
 ) -> None:
     """Say on one screen what was decided in the last hour, what is due, and what is stuck.
@@ -51,13 +54,17 @@ def status(
         Show it again and again, until Ctrl-C.
     every_s
         Seconds between two looks, with --watch.
+    zone
+        The zone that times are shown in.
     """
     if every_s < EVERY_S_MIN:
         raise Invalid(f"look at most every {EVERY_S_MIN} s", (("every_s", f"at least {EVERY_S_MIN}"),))
 
+    check_zone(zone)
+
     async def work(ledger: Ledger) -> None:
         while True:
-            _show(await read_status(ledger), at, again=watch)
+            _show(await read_status(ledger), at, zone, again=watch)
             if not watch:
                 return
             await asyncio.sleep(every_s)
@@ -72,7 +79,7 @@ async def read_status(ledger: Ledger) -> StatusView:
         since=backlog.now - timedelta(hours=1), until=backlog.now, step="1h", by="domain,outcome"
     )
     late_s = max((backlog.now - backlog.oldest_alarm_at).total_seconds(), 0.0) if backlog.oldest_alarm_at else 0.0
-    processes = (await ledger.processes()).items
+    processes = await _read_processes(ledger)
     return StatusView(
         now=backlog.now,
         decided_last_hour=_sum_outcomes(stats.cells),
@@ -83,6 +90,12 @@ async def read_status(ledger: Ledger) -> StatusView:
     )
 
 
+async def _read_processes(ledger: Ledger) -> list[ProcessView] | None:
+    with suppress(MissingScope):  # a server tells them only to its administrators
+        return (await ledger.processes()).items
+    return None
+
+
 def _sum_outcomes(cells: list[StatisticsCell]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for cell in cells:
@@ -90,52 +103,60 @@ def _sum_outcomes(cells: list[StatisticsCell]) -> dict[str, dict[str, int]]:
     return {domain: dict(outcomes) for domain, outcomes in sorted(counts.items())}
 
 
-def _find_problems(backlog: BacklogView, processes: list[ProcessView], late_s: float) -> list[str]:
+def _find_problems(backlog: BacklogView, processes: list[ProcessView] | None, late_s: float) -> list[str]:
     found = []
     if hold := backlog.hold:
-        held, until = ", ".join(hold.domains), _spell(hold.until)
+        held, until = ", ".join(hold.domains), spell_moment(hold.until, "UTC")
         found.append(f"held until {until}: {held} ({hold.reason}); `betimes hold --end` lets them fire again")
     if late_s > LATE_S and not hold:
-        is_idle = not any(process.alive for process in processes)
+        is_idle = processes is not None and not any(process.alive for process in processes)
         idle = "; no process works: start betimes serve or worker" if is_idle else ""
-        found.append(f"{backlog.alarms_due:,} alarms are due, the oldest for {late_s:,.0f} s{idle}")
+        due = count_noun(backlog.alarms_due, "alarm is", "alarms are")
+        found.append(f"{due} due, the oldest for {late_s:,.0f} s{idle}")
     if backlog.snoozed:
-        found.append(f"{backlog.snoozed:,} wakes failed and rest; `betimes doctor` names rows that cannot be read")
+        failed = count_noun(backlog.snoozed, "wake failed and rests", "wakes failed and rest")
+        found.append(f"{failed}; `betimes doctor` names rows that cannot be read")
     if backlog.effects_dead:
-        found.append(f"{backlog.effects_dead:,} dead letters: see `betimes effects list --status dead`")
-    found += [f"nobody takes {name}: {count:,} calls wait for it" for name, count in sorted(backlog.orphaned.items())]
+        found.append(f"{count_noun(backlog.effects_dead, 'dead letter')}: see `betimes effects list --status dead`")
+    for name, count in sorted(backlog.orphaned.items()):
+        found.append(f"nobody takes {name}: {count_noun(count, 'call waits', 'calls wait')} for it")
     return found
 
 
-def _show(view: StatusView, at: Tenant, *, again: bool) -> None:
+def _show(view: StatusView, at: Tenant, zone: str, *, again: bool) -> None:
     if at.json:
         show_json(view)
         return
     if again:
         clear_screen()
-    for line in _lines(view, at.tenant):
+    served = at.target
+    # A server takes the tenant from the key, whatever is named here.
+    whose = f"{served.url}, tenant of the key" if served.url and served.key else f"tenant {at.tenant}"
+    for line in _lines(view, whose, zone):
         say(line)
 
 
-def _lines(view: StatusView, tenant: str) -> list[str]:
+def _lines(view: StatusView, whose: str, zone: str) -> list[str]:
     backlog = view.backlog
     decided = [f"{domain} {_spell_outcomes(outcomes)}" for domain, outcomes in view.decided_last_hour.items()]
-    alive = [process.name for process in view.processes if process.alive]
     more = " or more" if backlog.capped else ""
     return [
-        f"{_spell(view.now)}  tenant {tenant}",
+        f"{spell_moment(view.now, zone)}  {whose}",
         f"  decided   {' · '.join(decided) or 'nothing'} (last hour)",
         f"  alarms    {backlog.alarms_due:,}{more} due, oldest {view.late_s:,.1f} s late, {backlog.snoozed:,} snoozed",
-        f"  effects   {backlog.effects_pending:,}{more} pending, {backlog.effects_dead:,} dead letters",
-        f"  processes {len(alive)} alive{': ' + ', '.join(alive) if alive else ''}",
+        f"  effects   {backlog.effects_pending:,}{more} pending, {count_noun(backlog.effects_dead, 'dead letter')}",
+        f"  processes {_spell_processes(view.processes)}",
         *([f"  ! {problem}" for problem in view.problems] or ["  Nothing is stuck."]),
     ]
+
+
+def _spell_processes(processes: list[ProcessView] | None) -> str:
+    if processes is None:
+        return "not known: the key lacks the scope admin"
+    alive = [process.name for process in processes if process.alive]
+    return f"{len(alive)} alive{': ' + ', '.join(alive) if alive else ''}"
 
 
 def _spell_outcomes(outcomes: dict[str, int]) -> str:
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
     return f"{sum(outcomes.values()):,} ({counts})"
-
-
-def _spell(at: datetime) -> str:
-    return f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -153,7 +153,7 @@ class StreamList(LedgerReader):
         """Return a stream with its state, without secrets; or raise `NotFound`."""
         row = await self._found_row(kind, id)
         stream = row.stream
-        state = self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        state = self.engine.kinds.state_in(stream, row)
         return StreamDetail(**_fields(row), state=redact(state, kind))
 
     async def verify_stream(self, kind: str, id: str) -> StreamVerification:

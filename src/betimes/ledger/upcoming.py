@@ -183,7 +183,7 @@ class Upcoming(UpcomingItems):
     def _occurrences(self, row: StreamRow, grid: StepGrid, work_max: int) -> StepCounts:
         counted: list[StepCounts] = []
         with Listing[object]().reading(row.stream):  # one that cannot be read is told of where it is listed
-            state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+            state = self.engine.kinds.state_in(row.stream, row)
             counted.append(DOMAIN_OF[row.stream.kind].occurrences[row.stream.kind](state, grid, work_max))
         return counted[0] if counted else StepCounts([0] * grid.size, False, 1)
 

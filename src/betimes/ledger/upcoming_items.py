@@ -196,7 +196,7 @@ class UpcomingItems(LedgerReader):
         """Return what waits in a stream, soonest first; at least that it rings."""
         kind = row.stream.kind
         describe = DOMAIN_OF[kind].waiting_items.get(kind)
-        state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        state = self.engine.kinds.state_in(row.stream, row)
         items = list(describe(state)) if describe and state is not None else []
         rings_at = alarm_of(row)
         if not items and rings_at is not None:

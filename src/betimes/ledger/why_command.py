@@ -11,18 +11,19 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from betimes.catalogue import DOMAIN_OF
-from betimes.cli.options import TENANT, Tenant
+from betimes.cli.options import TENANT, Tenant, on
 from betimes.cli.output import say, show_json
 from betimes.core.errors import NotFound
 from betimes.domain.json_view import JsonView
+from betimes.domain.service import Caller
 from betimes.ledger.alternative_search import AlternativesView
-from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.search import SearchHit
 from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineEvent
 from betimes.ledger.verdict_feed import VerdictEvent
-from betimes.ledger.why_results import ResultView, find_results
+from betimes.ledger.why_results import FAILED, PASSED, ResultView, find_results
 from betimes.ledger.why_sentences import write_answer, write_event
+from betimes.tenancy import Tenancy
 
 LOOKED_BACK = timedelta(days=30)
 SEGMENTS_MAX = 50
@@ -61,7 +62,8 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
     name
         What is asked about, as answers and lists call it.
     """
-    view = ask_ledger(at, lambda ledger: find_why(ledger, name))
+    caller = Caller(at.tenant, "cli")
+    view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
     if at.json:
         show_json(view)
         return
@@ -69,23 +71,35 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
         say(line)
 
 
-async def find_why(ledger: Ledger, name: str) -> WhyView:
+async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
     """Find what is called so and explain it; raise `NotFound` with what can be asked for."""
     hits = [hit for hit in (await ledger.search(name)).items if hit.id == name]
     for hit in hits:
         if hit.type in ("segment", "key", "correlation"):
-            return await _explain(ledger, name, hit.type, [], hit.href.removeprefix("/v1/explain/"))
+            return await _explain(services, ledger, name, hit.type, [], hit.href.removeprefix("/v1/explain/"))
     written = await _read_segments(ledger, [hit for hit in hits if hit.type == "stream"])
     recent = await _find_recent(ledger, name, written)
-    asked = next((event for event in recent if event.outcome not in GOOD), recent[0] if recent else None)
+    asked = await _choose_event(services, ledger, recent)
     if asked:
-        return await _explain(ledger, name, _found_as(asked, name), recent, asked.segment_id)
+        return await _explain(services, ledger, name, _found_as(asked, name), recent, asked.segment_id)
     if written:
-        return await _explain(ledger, name, written[0].kind, [], written[0].segment_id)
+        return await _explain(services, ledger, name, written[0].kind, [], written[0].segment_id)
     raise NotFound(
         f"nothing is called {name[:80]!r}: name a segment (kind:id:version), an event id, an idempotency key, a person"
         ", an account, a schedule, a sensor or an intent; betimes ledger lists what happened"
     )
+
+
+async def _choose_event(services: Tenancy, ledger: Ledger, recent: Sequence[VerdictEvent]) -> VerdictEvent | None:
+    """Return the newest decision that somebody would ask the why of: it was no yes, or came to nothing."""
+    for event in recent:
+        if event.outcome not in GOOD:
+            return event
+        if event.outcome in PASSED:
+            results = await find_results(services, ledger, await ledger.explain(event.segment_id))
+            if any(one.status in FAILED for one in results):
+                return event
+    return recent[0] if recent else None
 
 
 async def _read_segments(ledger: Ledger, streams: Sequence[SearchHit]) -> list[SegmentView]:
@@ -136,7 +150,7 @@ def _found_as(event: VerdictEvent, name: str) -> str:
 
 
 async def _explain(
-    ledger: Ledger, name: str, found_as: str, recent: Sequence[VerdictEvent], segment_id: str
+    services: Tenancy, ledger: Ledger, name: str, found_as: str, recent: Sequence[VerdictEvent], segment_id: str
 ) -> WhyView:
     found = await ledger.explain(segment_id)
     explanation = await _explain_first(ledger, found)
@@ -150,7 +164,7 @@ async def _explain(
         explanation=explanation,
         repeated_by=None if explanation is found else _event_of(found),
         alternatives=await ledger.alternatives(explanation.segment_id) if explanation.verdict else None,
-        results=await find_results(ledger, explanation),
+        results=await find_results(services, ledger, explanation),
     )
 
 

@@ -6,18 +6,14 @@ A decision says what may happen. Whether it did is in the history of the inbox w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from betimes.core.outcomes import JudgedThing
-from betimes.core.segments import Segment
-from betimes.core.streams import parse_segment_handle
+from betimes.core.errors import MissingScope, NotFound
 from betimes.domain.json_view import JsonView
-from betimes.engine.codecs import checkpoint_of
-from betimes.engine.engine import Engine
-from betimes.ledger.judgements import judged_things
-from betimes.ledger.service import ExplanationView, Ledger
-from betimes.notifications.history import deliveries_of, load_history
-from betimes.runs.model import RunAllowed, RunState, run_stream
+from betimes.ledger.service import ExplanationView, Ledger, SegmentView
+from betimes.notifications.views import NotificationView
+from betimes.tenancy import Tenancy
 
 RESULTS_MAX = 3
 """Of one decision, the things that are looked after."""
@@ -25,10 +21,13 @@ ERROR_CHARS_MAX = 300
 PASSED = frozenset({"NOW", "ALLOW"})
 """Outcomes after which something happens."""
 DONE = frozenset({"delivered", "digested", "succeeded"})
+FAILED = frozenset({"failed", "abandoned"})
+"""It came to nothing: nobody received it, or the run did not do what it should."""
 CLAUSES = {
     "inbox": {
         "delivered": "and {it} was delivered",
         "digested": "and {it} was delivered in a digest",
+        "partly_delivered": "and {it} was delivered, but not",
         "delivering": "and {it} is on its way",
         "waiting": "and {it} still waits",
         "failed": "but {it} could not be delivered",
@@ -52,59 +51,51 @@ class ResultView(JsonView, frozen=True, kw_only=True):
     key: str
     """The event id or key it was asked for by."""
     status: str
-    """That of the notification or of the run."""
+    """That of the notification or of the run; `partly_delivered` where one channel delivered and another did not, or
+    not yet."""
     channel: str | None = None
     """Of a delivery that failed or is tried again."""
     error: str | None = None
     next_attempt_at: datetime | None = None
 
 
-async def find_results(ledger: Ledger, view: ExplanationView) -> list[ResultView]:
+async def find_results(services: Tenancy, ledger: Ledger, view: ExplanationView) -> list[ResultView]:
     """Return what became of what was judged, as its last judgement let it pass; nothing where it did not."""
     last = view.judgements[-1] if view.judgements else None
     if last is None or last.outcome not in PASSED:
         return []
-    stream, version = parse_segment_handle(ledger.caller.tenant, last.segment_id)
-    _, page = await ledger.engine.store.history(stream, version - 1, 1)
+    segment = view if last.segment_id == view.segment_id else await ledger.explain(last.segment_id)
     asked = {one.key for one in view.judged}
-    things = {thing.key: thing for thing in judged_things(ledger.engine.kinds, page[0]) if thing.key in asked}
-    find = _find_delivery if stream.kind == "inbox" else _find_run
-    looked_at = [await find(ledger.engine, page[0], thing) for thing in [*things.values()][:RESULTS_MAX]]
+    keys = [key for key in dict.fromkeys(one.key for one in segment.judged) if key in asked][:RESULTS_MAX]
+    looked_at = [await _find_result(services, segment, key) for key in keys]
     return [found for found in looked_at if found]
 
 
-async def _find_delivery(engine: Engine, segment: Segment, thing: JudgedThing) -> ResultView | None:
-    """Return how the deliveries of a notification went; nothing if its beginning was pruned."""
-    item = int(thing.id)
-    _, page = await engine.store.history(segment.stream, item - 1, 1)
-    if not page or page[0].version != item or checkpoint_of(page[0]):
-        return None
-    history = await load_history(engine.store, engine.kinds.of(segment.stream), page[0])
-    deliveries = await deliveries_of(engine.store, history, page[0])
-    status = history.status_with(deliveries)
-    troubled = [one for one in deliveries if one.last_error and one.status != "done"]
-    if status in DONE or not troubled:
-        return ResultView(key=thing.key, status=status)
+async def _find_result(services: Tenancy, segment: SegmentView, key: str) -> ResultView | None:
+    """Return what became of one thing; nothing if its beginning was pruned, or the caller may not read it."""
+    with suppress(NotFound, MissingScope):
+        if segment.kind == "inbox":
+            return _delivery_result(key, await services.notifications.notification(key, trace=False))
+        for event in segment.events:
+            if event["type"] == "RunAllowed" and event["key"] == key:
+                run = await services.runs.run(event["run_id"])
+                return ResultView(key=key, status=run.status, error=run.error or None)
+    return None
+
+
+def _delivery_result(key: str, view: NotificationView) -> ResultView:
+    """Return how the deliveries of a notification went."""
+    troubled = [one for one in view.deliveries if one.last_error and one.status != "done"]
+    if not troubled:
+        return ResultView(key=key, status=view.status)
     last = troubled[-1]
     return ResultView(
-        key=thing.key,
-        status=status,
+        key=key,
+        status="partly_delivered" if view.status in DONE else view.status,
         channel=last.channel,
         error=last.last_error,
         next_attempt_at=last.next_attempt_at,
     )
-
-
-async def _find_run(engine: Engine, segment: Segment, thing: JudgedThing) -> ResultView | None:
-    """Return how the run of a trigger went; nothing if this decision did not allow one."""
-    events = engine.kinds.of(segment.stream).events(segment)
-    ids = [event.run_id for event in events if isinstance(event, RunAllowed) and event.key == thing.key]
-    if not ids:
-        return None
-    stream = run_stream(segment.stream.tenant, ids[0])
-    row = (await engine.store.load([stream])).get(stream)
-    run = row and engine.kinds.of(stream).state(stream, row.schema, row.state)
-    return ResultView(key=thing.key, status=run.status, error=run.error or None) if isinstance(run, RunState) else None
 
 
 def spell_results(

@@ -26,6 +26,8 @@ NAMED_MAX = 3
 """Of the things that one decision was about."""
 AGO_S_MAX = 2 * 86_400
 """Up to which age a decision is also told as so long ago."""
+GIVEN_UP = frozenset({"NEVER", "SKIP"})
+"""Outcomes after which nothing waits."""
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT)?(\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
@@ -132,7 +134,8 @@ def _write_outlook(
     if verdict.defer_until:
         yield f"It is looked at again at {teller.clock(verdict.defer_until)}."
     if passes and passes != verdict.defer_until:
-        yield f"As things stood, it would pass at {teller.clock(passes)} at the earliest."
+        given_up = "It is not looked at again. Sent anew" if verdict.outcome in GIVEN_UP else "As things stood"
+        yield f"{given_up}, it would pass at {teller.clock(passes)} at the earliest."
 
 
 def _write_rules(view: ExplanationView, teller: TimeTeller) -> Iterator[str]:

@@ -1,0 +1,246 @@
+"""Commands that read, asked of a server that runs: they say what they say of its database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from betimes import BlockingBetimes, VirtualClock
+from betimes.core.errors import STATUS
+from tests.cli.running import Server, serving
+from tests.cli.running_inside import command as betimes
+
+NOTE: dict[str, Any] = {
+    "user_id": "ana",
+    "event_type": "MESSAGE",
+    "priority_hint": "HIGH",
+    "title": "Tom replied",
+    "message": "See you at nine?",
+    "source": "chat",
+    "channels": ["in_app"],
+}
+READING = [
+    ["why", "ana"],
+    ["why", "told"],
+    ["why", "sig-1"],
+    ["day", "ana", "--date", "2026-11-17"],
+    ["day", "acct+7@eu", "--date", "2026-11-17"],
+    ["ledger", "--kind", "inbox", "--limit", "2", "--oldest-first"],
+    ["ledger", "--limit", "200"],
+    ["explain", "inbox:ana:2"],
+    ["notification", "show", "told"],
+    ["inbox", "show", "ana"],
+    ["inbox", "preferences", "ana"],
+    ["inbox", "messages", "ana", "--unread"],
+    ["run", "list"],
+    ["schedule", "list"],
+    ["schedule", "show", "brief"],
+    ["schedule", "ticks", "brief"],
+    ["intent", "list", "--user", "ana"],
+    ["score", "list"],
+    ["hold"],
+    ["policy", "history"],
+    ["key", "list"],
+]
+NOWHERE = "http://127.0.0.1:1"
+ON_THE_DATABASE = [
+    ["policy", "apply", "policy.json"],
+    ["policy", "apply", "policy.json", "--tenant", "acme"],
+    ["policy", "check", "policy.json"],
+    ["policy", "check", "policy.json", "--tenant", "acme"],
+    ["backtest", "--policy", "policy.json"],
+    ["verify"],
+    ["prune", "--history-days", "1"],
+    ["export", "lake"],
+    ["doctor", "--repair"],
+    ["secrets", "reseal"],
+    ["tally", "rebuild"],
+    ["tally", "status"],
+    ["sweep"],
+    ["tick"],
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("elsewhere")
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    with BlockingBetimes(f"sqlite:///{found}/betimes.db", clock=clock) as bt:
+        bt.notifications.set_preferences("ana", {"timezone": "Europe/Berlin"})
+        bt.notifications.send({**NOTE, "event_id": "told"})
+        bt.notifications.send({**NOTE, "event_id": "owed", "user_id": "bob", "channels": ["push"]})
+        # Of these a page of the ledger is larger than what arrives at once.
+        long = {"account_id": "acct-8", "trigger_type": "SIGNAL_ARRIVED", "payload": {"text": "x" * 20_000}}
+        bt.runs.trigger_many([{**long, "idempotency_key": f"long-{number}"} for number in range(40)])
+        bt.runs.trigger({"account_id": "acct+7@eu", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"})
+        bt.schedules.put("brief", {"cron": "0 8 * * *", "target": {"kind": "sweep"}, "enabled": False})
+        for number in range(51):  # more than a page
+            bt.mine.tenants.create_key({"name": f"key {number}", "scopes": ["runs:read"]})
+        bt.advance(by_s=5)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with serving("serve", "--dev", "--port", "0", "--role", "api", folder=folder) as found:
+        yield found
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_command_that_reads_says_the_same_of_a_server_as_of_its_database(
+    folder: Path, server: Server, tmp_path: Path, words: list[str]
+) -> None:
+    here = betimes(*words, folder=folder)
+    there = betimes(*words, "--url", server.url, folder=tmp_path)
+    assert (there.code, here.code) == (0, 0), there.err + here.err
+    assert _without_now(there.out) == _without_now(here.out)
+    assert _without_now(betimes(*words, "--json", folder=tmp_path, BETIMES_URL=server.url).json) == _without_now(
+        betimes(*words, "--json", folder=folder).json
+    )
+
+
+def _without_now(said: Any) -> Any:
+    """Return an answer without the instant it was asked at."""
+    if isinstance(said, str):
+        return [line.partition(" ago")[0] if " ago" in line else line for line in said.splitlines()]
+    return {name: value for name, value in said.items() if name not in ("now", "evaluated_at")}
+
+
+def test_status_and_next_are_told_by_the_server(server: Server, tmp_path: Path) -> None:
+    said = betimes("status", "--url", server.url, folder=tmp_path)
+    assert (said.code, "1 alive" in said.out) == (0, True), said.err
+    assert betimes("next", "--hours", "2", "--url", f"{server.url}/", folder=tmp_path).out.startswith("In the next 2 h")
+
+
+def test_effects_are_listed_by_the_server(folder: Path, server: Server, tmp_path: Path) -> None:
+    listed = betimes("effects", "list", "--json", folder=folder).json["items"]
+    told = betimes("effects", "list", "--url", server.url, "--json", folder=tmp_path)
+    assert told.code == 0, told.err
+    assert {item["effect_id"] for item in told.json["items"]} == {item["effect_id"] for item in listed} != set()
+    assert listed[0]["effect_id"] in betimes("effects", "list", "--url", server.url, folder=tmp_path).out
+    refused = betimes("effects", "retry", listed[0]["effect_id"], "--url", server.url, folder=tmp_path)
+    assert "over HTTP it is POST /v1/effects/{effect_id}/retry" in refused.err
+
+
+def test_a_database_that_is_named_goes_before_a_server_in_the_environment(folder: Path, tmp_path: Path) -> None:
+    place = f"sqlite:///{folder}/betimes.db"
+    (tmp_path / "own.toml").write_text(f'db = "{place}"\n')
+    for named in (["--db", place], ["--config", "own.toml"]):
+        said = betimes("why", "told", *named, folder=tmp_path, BETIMES_URL=NOWHERE)
+        assert said.code == 0, said.err
+        both = betimes("why", "told", *named, "--url", NOWHERE, folder=tmp_path)
+        assert (both.code, "not both" in both.err) == (STATUS["INVALID"][1], True)
+    nobody = betimes("why", "told", folder=tmp_path, BETIMES_URL=NOWHERE)
+    assert (nobody.code, f"no betimes answers at {NOWHERE}" in nobody.err) == (STATUS["STORE_UNAVAILABLE"][1], True)
+    wrong = betimes("why", "told", "--url", "localhost:8080", folder=tmp_path)
+    assert (wrong.code, "http://" in wrong.err) == (STATUS["INVALID"][1], True)
+
+
+@pytest.mark.parametrize("words", ON_THE_DATABASE, ids=" ".join)
+def test_a_command_on_the_database_is_refused_where_only_a_server_is_named(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "policy.json").write_text("{}")
+    refused = betimes(*words, folder=tmp_path, BETIMES_URL=NOWHERE)
+    assert (refused.code, "works on the database itself" in refused.err) == (STATUS["INVALID"][1], True), refused.err
+    assert not (tmp_path / "betimes.db").exists()
+
+
+def test_a_worker_is_refused_where_only_a_server_is_named(tmp_path: Path) -> None:
+    # one that was not refused would find no configuration, and end
+    refused = betimes("worker", folder=tmp_path, BETIMES_URL=NOWHERE, BETIMES_CONFIG="none.toml")
+    assert (refused.code, "works on the database itself" in refused.err) == (STATUS["INVALID"][1], True), refused.err
+
+
+def test_a_command_on_the_database_is_done_where_the_database_is_named_too(tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text("{}")
+    (tmp_path / "own.toml").write_text('db = "sqlite:///own.db"\n')
+    (tmp_path / "shop.py").write_text('from betimes import Betimes\n\nbt = Betimes("sqlite:///own.db")\n')
+    for words in (
+        ["policy", "apply", "policy.json", "--config", "own.toml"],
+        ["policy", "apply", "policy.json", "--tenant", "acme", "--config", "own.toml"],
+        ["tick", "--app", "shop:bt"],
+        ["verify", "--db", "sqlite:///own.db"],
+        ["config"],
+    ):
+        done = betimes(*words, folder=tmp_path, BETIMES_URL=NOWHERE)
+        assert done.code == 0, done.err
+
+
+def test_a_command_that_writes_names_the_route_instead(server: Server, tmp_path: Path) -> None:
+    refused = betimes("notification", "cancel", "told", "--url", server.url, folder=tmp_path)
+    assert refused.code == STATUS["INVALID"][1]
+    assert "only reads; over HTTP it is POST /v1/notifications/{event_id}/cancel" in refused.err
+    unserved = betimes("policy", "show", "--url", server.url, folder=tmp_path)
+    assert (unserved.code, "works on the database itself" in unserved.err) == (STATUS["INVALID"][1], True)
+    unknown = betimes("why", "nobody", "--url", server.url, folder=tmp_path)
+    assert (unknown.code, "an event id" in unknown.err) == (STATUS["NOT_FOUND"][1], True)
+    missing = betimes("schedule", "show", "other", "--url", server.url, folder=tmp_path)
+    assert missing.code == STATUS["NOT_FOUND"][1]
+    long = betimes("run", "list", "--limit", "999", "--json", "--url", server.url, folder=tmp_path)
+    assert (long.code, long.problem["errors"][0]["path"]) == (STATUS["INVALID"][1], "limit")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, b"<html>", "answers, and not as betimes does"),
+        (200, b'{"items": 1}', "answers, and not as betimes does"),
+        (502, b"<html>", "answers with 502, and not as betimes does"),
+        (422, b'{"code": "INVALID", "detail": "no such day", "errors": [{"message": "odd"}]}', "no such day"),
+    ],
+)
+def test_an_answer_of_something_else_is_an_error_that_says_so(
+    tmp_path: Path, status: int, body: bytes, told: str
+) -> None:
+    with _answering(status, body) as url:
+        said = betimes("run", "list", "--url", url, folder=tmp_path)
+    code = "INVALID" if status == 422 else "STORE_UNAVAILABLE"
+    assert (said.code, told in said.err) == (STATUS[code][1], True), said.err
+
+
+@contextmanager
+def _answering(status: int, body: bytes) -> Iterator[str]:
+    """Answer every request so, on a port of its own."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    for address in ("http://eyes:hush@127.0.0.1:1", "http://eyes:hush/hush@127.0.0.1:1"):
+        refused = betimes("run", "list", "--url", address, folder=tmp_path)
+        assert (refused.code, "--api-key" in refused.err) == (STATUS["INVALID"][1], True), refused.err
+        assert "hush" not in refused.err + refused.out
+
+
+def test_a_server_with_keys_is_shown_one(tmp_path: Path) -> None:
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", workers=False) as bt:
+        secret = bt.mine.tenants.create_key({"name": "eyes", "scopes": ["runs:read"]}).secret
+        bt.runs.trigger({"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"})
+    key = str(secret)
+    with serving("serve", "--port", "0", folder=tmp_path) as server:
+        unknown = betimes("why", "sig-1", "--url", server.url, folder=tmp_path)
+        assert "--api-key or BETIMES_KEY" in unknown.err
+        known = betimes("why", "sig-1", "--url", server.url, folder=tmp_path, BETIMES_KEY=key)
+        assert known.out.startswith("acct-7 was allowed to run for “sig-1”"), known.err
+        status = betimes("status", "--url", server.url, "--api-key", key, folder=tmp_path)
+        assert "processes not known: the key lacks the scope admin" in status.out, status.err
+        assert status.out.splitlines()[0].endswith(f"  {server.url}, tenant of the key")
+        unreadable = betimes("inbox", "show", "ana", "--url", server.url, "--api-key", key, folder=tmp_path)
+        assert unreadable.code == STATUS["MISSING_SCOPE"][1]
