@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
+
+from betimes.http import rate_limits
 from betimes.http.rate_limits import REFRESH_S, Bucket
 from tests.http.served import Site, site
 
@@ -74,6 +78,41 @@ async def test_a_tenant_can_lower_its_limit_and_not_raise_it() -> None:
             assert (await s.as_tenant(tenant)("PUT", "/v1/policy", {"overrides": own})).status == 200
         watch.now_s += REFRESH_S + 60
         assert (await admitted("a"), await admitted("b")) == (10, 2)
+
+
+async def test_requests_that_come_together_read_the_limits_once_and_all_keep_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with site(policy={"limits": {"requests_per_minute": 60}}) as s:
+        watch, engine, read = watched(s), s.bt.engine, list[str]()
+        policy_of = engine.policy_of
+
+        async def counted(tenant: str) -> Any:
+            read.append(tenant)
+            await asyncio.sleep(0)  # as one that reads from a disk lets others go on
+            return await policy_of(tenant)
+
+        async def admitted(wanted: int) -> tuple[int, int]:
+            read.clear()
+            replies = await asyncio.gather(*(s.as_tenant("a")("GET", "/v1/whoami") for _ in range(wanted)))
+            return sum(reply.status == 200 for reply in replies), read.count("a")
+
+        monkeypatch.setattr(engine, "policy_of", counted)
+        assert await admitted(40) == (10, 1)
+        watch.now_s += REFRESH_S + 5
+        assert await admitted(40) == (10, 1)
+        assert await admitted(5) == (0, 0)
+
+
+async def test_a_tenant_whose_limits_are_being_read_is_kept_among_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site(policy={"limits": {"requests_per_minute": 60}}) as s:
+        watch, limits = watched(s), s.application.state.process.rate_limits
+        assert (await s.as_tenant("a")("GET", "/v1/whoami")).status == 200
+        assert (await s.as_tenant("b")("GET", "/v1/whoami")).status == 200
+        monkeypatch.setattr(rate_limits, "TENANTS_MAX", 1)
+        watch.now_s += REFRESH_S
+        async with limits._tenants["a"].reading:
+            assert (await s.as_tenant("a")("GET", "/v1/whoami")).status == 200
 
 
 async def test_every_route_that_takes_a_key_says_that_it_may_be_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from betimes.core.checks import check_value
 from betimes.core.errors import Invalid
 from betimes.runs.triggers import trigger_request
-from betimes.runs.views import CompleteRequest
+from betimes.runs.views import CompleteRequest, TriggerRequest
 from tests.runs.worlds import runs_world
 from tests.stores.backends import Backend
 
@@ -63,3 +63,9 @@ def test_a_result_that_is_too_large_is_named() -> None:
     with pytest.raises(Invalid) as refusal:
         check_value({"claim_token": 1, "status": "succeeded", "result": LARGE}, CompleteRequest)
     assert [path for path, _ in refusal.value.problems] == ["result"]
+
+
+def test_a_trigger_made_in_python_is_checked_like_any_other() -> None:
+    made = TriggerRequest(account_id="a\0", trigger_type="SIGNAL_ARRIVED", idempotency_key="k" * 5_000)
+    with pytest.raises(Invalid, match="account_id"):
+        trigger_request(made, "acme")

@@ -57,7 +57,7 @@ async def _holders(engine: Engine) -> AsyncIterator[tuple[StreamId, TenantState 
         while True:
             page = await engine.store.streams(StreamQuery(kind=kind, after=after, limit=PAGE_MAX))
             for row in page:
-                state: Any = engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                state: Any = engine.kinds.state_in(row.stream, row)
                 if isinstance(state, TenantState) or (state is not None and state.definition.auth == "signature"):
                     yield row.stream, state
             if len(page) < PAGE_MAX:

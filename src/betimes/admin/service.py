@@ -16,7 +16,7 @@ from betimes.admin.prune import Pruner
 from betimes.backtest.model import BacktestsState, backtests_stream
 from betimes.catalogue import SCOPES, Scope
 from betimes.core.datetimes import Moment, instant, moment
-from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused, VersionMismatch
+from betimes.core.errors import Invalid, NotFound, PolicyInvalid, Refused
 from betimes.core.names import Id
 from betimes.core.segments import Recorded
 from betimes.domain.derivation import derive
@@ -253,10 +253,7 @@ class Tenants(PolicyHistory, Holds, Pruner):
         except Refused as refused:
             if refused.reason == "EXPIRED":
                 raise Invalid(str(refused), (("expires_at", "must be in the future"),)) from None
-            known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "POLICY_INVALID": Invalid}
-            if refused.reason not in known:
-                raise
-            raise known[refused.reason](str(refused)) from None
+            raise
 
 
 def _with_secret(view: KeyView, secret: str | None) -> SecretKeyView:

@@ -14,6 +14,7 @@ from betimes.core.datetimes import moment
 from betimes.core.errors import MissingScope, NotFound, Refused
 from betimes.core.instants import SECOND
 from betimes.core.scopes import ADMIN
+from betimes.core.segments import Recorded
 from betimes.domain.json_view import JsonView
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
@@ -107,15 +108,9 @@ class Sessions(Service):
             elevated_until=moment(session.elevated_until) if is_elevated else None,
         )
 
-    async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Any:
-        try:
-            return await self.submit(
-                tenant_stream(self.caller.tenant), command, key=key, collection="sessions", request=request
-            )
-        except Refused as refused:
-            if refused.reason == "NOT_FOUND":
-                raise NotFound(str(refused)) from None
-            raise
+    async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Recorded:
+        stream = tenant_stream(self.caller.tenant)
+        return await self.submit(stream, command, key=key, collection="sessions", request=request)
 
 
 def readable_scopes(scopes: Collection[str]) -> tuple[str, ...]:

@@ -255,16 +255,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     async def change(
         self, stream: StreamId, command: Command, *, key: str | None = None, request: str = ""
     ) -> Recorded:
-        """Submit a command; raise the refusals that every definition knows as errors of their own."""
-        try:
-            return await self.submit(
-                stream, command, key=key, collection=f"{stream.kind}s" if key else "", request=request
-            )
-        except Refused as refused:
-            known = {"NOT_FOUND": NotFound, "VERSION_MISMATCH": VersionMismatch, "INVALID": Invalid}
-            if refused.reason not in known:
-                raise
-            raise known[refused.reason](str(refused)) from None
+        """Submit a command; its key is one of the collection of its kind."""
+        collection = f"{demanded_stream(stream).kind}s"
+        return await self.submit(stream, command, key=key, collection=collection, request=request)
 
     async def require_state(self, stream: StreamId) -> Any:
         """Return the state; raise `NotFound` if there is none."""
@@ -336,7 +329,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         found: Listing[Item] = Listing()
         async for row in in_slices(rows):
             with found.reading(row.stream):
-                state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                state = self.engine.kinds.state_in(row.stream, row)
                 found.items.append(view_of(row.stream.id, state))
         return found.page(cursor_after(filters, last) if last else None)
 
@@ -356,7 +349,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
             rows = await self.engine.store.load(streams[start : start + PAGE_MAX])
             for name, row in rows.items():
                 with found.reading(name):
-                    if brief := run_brief(kinds.of(name).state(name, row.schema, row.state)):
+                    if brief := run_brief(kinds.state_in(name, row)):
                         found.items.append((name.id, brief))
         return dict(found.items)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from betimes.core.checks import Examined, Rule
 from betimes.core.deciders import Command
-from betimes.core.errors import Invalid, KeyConflict
+from betimes.core.errors import BetimesError, Invalid, KeyConflict, NotFound, Refused, VersionMismatch
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
@@ -20,6 +20,18 @@ from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
 
 T = TypeVar("T")
+REFUSAL_ERRORS: Mapping[str, type[BetimesError]] = {
+    "NOT_FOUND": NotFound,
+    "VERSION_MISMATCH": VersionMismatch,
+    "INVALID": Invalid,
+    "POLICY_INVALID": Invalid,
+}
+"""Reasons for which deciders refuse a command, and which callers know as errors of their own."""
+
+
+def is_public(name: str) -> bool:
+    """Return whether an attribute is for callers, or the language's own."""
+    return not name.startswith("_") or name.startswith("__")
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -46,6 +58,11 @@ class Service:
         self.last: Recorded | None = None
         """What the last command led to, now or when its key was first seen."""
 
+    def __dir__(self) -> list[str]:
+        """Return what callers use: neither what is private nor what services share to reach the engine."""
+        shared = {*vars(Service), *vars(self)} - {"is_replay"}
+        return [name for name in super().__dir__() if is_public(name) and (name.startswith("__") or name not in shared)]
+
     @property
     def is_replay(self) -> bool:
         return self.last is not None and self.last.replayed
@@ -65,7 +82,7 @@ class Service:
     ) -> Submission:
         """Return a command as the caller submits it."""
         return Submission(
-            stream=demanded_stream(stream),
+            stream=stream,
             command=command,
             key=key,
             collection=collection,
@@ -75,8 +92,16 @@ class Service:
         )
 
     async def submit(self, stream: StreamId, command: Command, **named: Any) -> Recorded:
-        """Submit one command; see `submission` for what may be named."""
-        self.last = await self.engine.submit(self.submission(stream, command, **named))
+        """Submit one command; see `submission` for what may be named.
+
+        Raise refusals that mean the same in every domain as the errors they are: see `REFUSAL_ERRORS`.
+        """
+        try:
+            self.last = await self.engine.submit(self.submission(stream, command, **named))
+        except Refused as refused:
+            if refused.reason not in REFUSAL_ERRORS:
+                raise
+            raise REFUSAL_ERRORS[refused.reason](str(refused)) from None
         return self.last
 
     async def find_recorded(self, key: str, collection: str, request: str) -> Recorded | None:
@@ -96,8 +121,8 @@ class Service:
 
     async def state(self, stream: StreamId) -> Any:
         """Return the stream's state as of its last commit, or `None`."""
-        row = (await self.engine.store.load([demanded_stream(stream)])).get(stream)
-        return row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        [state] = await self.engine.load_states(demanded_stream(stream))
+        return state
 
     async def state_after(self, recorded: Recorded) -> Any:
         """Return the stream's state as a command left it, also when it is answered from the record."""
@@ -105,7 +130,7 @@ class Service:
             raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)
         if row is not None and (not recorded.replayed or row.version == recorded.version):
-            return self.engine.kinds.of(recorded.stream).state(recorded.stream, row.schema, row.state)
+            return self.engine.kinds.state_in(recorded.stream, row)
         past = await replay(self.engine.store, self.engine.kinds, recorded.stream, version=recorded.version)
         return past.state
 

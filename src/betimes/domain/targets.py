@@ -147,6 +147,7 @@ def effect_of(tenant: str, target: Target, cause: Cause) -> Effect:
         case SweepTarget():
             return Call("sweep", report_to=cause.report_to)
         case CommandTarget(stream, command):
+            # A command that was written down is checked when it arrives, whoever wrote it.
             authority = WITHIN_THE_PROCESS if cause.authority is None else cause.authority
             return Send(StreamId(tenant, stream.kind, stream.id), command, cause.key, authority=authority)
         case HandlerTarget(name):

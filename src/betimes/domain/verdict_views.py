@@ -21,7 +21,7 @@ class TraceStep(JsonView, frozen=True):
 
 def trace_of(kinds: Kinds, verdict: Verdict | None) -> list[TraceStep]:
     """Return every rule that was evaluated, in order, with the values it saw."""
-    table = kinds.table(verdict.table) if verdict else None
+    table = kinds.tables.get(verdict.table) if verdict else None
     if verdict is None or table is None:
         return []
     rules = table.by_name

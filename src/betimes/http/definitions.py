@@ -8,6 +8,7 @@ from typing import Any, Optional, Protocol
 import msgspec
 
 from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
+from betimes.domain.paging import Page
 from betimes.domain.service import Service
 from betimes.http.routes import Answer, Handler, Listed, Method, RequestContext, Route, answer_of
 
@@ -66,7 +67,6 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
     body: Any
     """The same, or what the service is given to check itself."""
     view: Any
-    page: Any
     written: Any
     filters: type[Listed]
     read_only: frozenset[str]
@@ -138,9 +138,10 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes of the collection and of one definition."""
+        page = Page[self.view]  # type: ignore[name-defined]
         return (
             self._create_route(),
-            self._route("GET", self.list, f"The {self.noun}s, newest first", query=self.filters, reply=self.page),
+            self._route("GET", self.list, f"The {self.noun}s, newest first", query=self.filters, reply=page),
             self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.view),
             self._put_route(),
             self._patch_route(),

@@ -8,6 +8,7 @@ again every `REFRESH_S` seconds.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from math import ceil, inf
@@ -56,6 +57,7 @@ class TenantLimits:
     def __init__(self) -> None:
         self.limits = NO_LIMITS
         self.read_s = -inf
+        self.reading = asyncio.Lock()
         self.buckets: dict[What, Bucket] = {"requests": Bucket(), "items": Bucket()}
 
 
@@ -74,7 +76,8 @@ class RateLimits:
         kept = self._tenants.get(tenant)
         if kept is None or self._clock() - kept.read_s >= REFRESH_S:
             kept = await self._read_limits(application.engine, tenant)
-        self._tenants.move_to_end(tenant)
+        else:
+            self._tenants.move_to_end(tenant)
         rate = kept.limits.requests_per_minute if what == "requests" else kept.limits.items_per_minute
         wait_s = 0.0 if rate is None else kept.buckets[what].take(count, rate, self._clock())
         if wait_s:
@@ -83,12 +86,17 @@ class RateLimits:
             raise HttpProblem(429, "RATE_LIMITED", detail, headers={"Retry-After": str(ceil(wait_s))})
 
     async def _read_limits(self, engine: Engine, tenant: str) -> TenantLimits:
+        """Read the limits of a tenant again, once for all its requests; those of one that was never read wait."""
         kept = self._tenants.setdefault(tenant, TenantLimits())
         if len(self._tenants) > TENANTS_MAX:
             self._tenants.popitem(last=False)
-        limits = await _limits_in_force(engine, tenant, kept.limits)
-        kept.limits, kept.read_s = limits, self._clock()
+        if not kept.reading.locked() or kept.read_s == -inf:
+            async with kept.reading:
+                if self._clock() - kept.read_s >= REFRESH_S:
+                    kept.limits = await _limits_in_force(engine, tenant, kept.limits)
+                    kept.read_s = self._clock()
         self._tenants[tenant] = kept  # it may be among those that went meanwhile
+        self._tenants.move_to_end(tenant)
         return kept
 
 

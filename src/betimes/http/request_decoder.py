@@ -23,6 +23,7 @@ from betimes.core.bounds import (
     has_long_number,
     is_within_bounds,
     join_path,
+    may_hold_fractions,
     scan,
     text_problem,
 )
@@ -56,7 +57,7 @@ def decode_directly(route: Route, raw: bytes, content_type: str | None) -> Any:
     of an answer that are sent back, the version it is conditional on, a batch. What passes here would pass
     there, and as the same value.
     """
-    decoder = direct_decoder(route.body)
+    decoder = direct_decoder(route.usual_body or route.body)
     if decoder is None or route.read_only or (route.codes and route.is_conditional) or len(raw) > DIRECT_BYTES_MAX:
         return None
     if content_type != "application/json" or has_long_number(raw):
@@ -64,6 +65,8 @@ def decode_directly(route: Route, raw: bytes, content_type: str | None) -> Any:
     try:
         body = decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError, Invalid):
+        return None
+    if may_hold_fractions(body):
         return None
     is_traceable = len(getattr(body, "correlation_id", None) or "") <= CORRELATION_CHARS_MAX
     return body if is_traceable and is_within_bounds(body) else None
@@ -162,6 +165,7 @@ def body_of(
     if isinstance(value, dict):
         if route.is_conditional:
             found.extend(problems("version", value.get("version"), Version))
+        # An answer may be sent back as it came: what only answers have is left out, not refused.
         value = {name: part for name, part in value.items() if name not in route.read_only}
         fields = _fields(route.body_shape)
         if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:

@@ -247,6 +247,8 @@ class Route(_RouteHead, frozen=True, kw_only=True):
     """The type of the request's body; `None` when it takes none."""
     described_body: Any = None
     """The type of the body as it is described, where the handler checks it itself."""
+    usual_body: Any = None
+    """The type that most bodies have, where the handler takes others too: a sound one is decoded straight into it."""
     judges_body: bool = False
     """The handler is given the body as far as it is sound (`Examined`), to say what its rules find wrong besides."""
     body_optional: bool = False

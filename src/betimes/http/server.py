@@ -183,6 +183,7 @@ async def _read_and_call(route: Route, context: RequestContext, found: Findings)
 def _prepare(route: Route, context: RequestContext, found: Findings) -> list[RequestContext | Exception] | None:
     """Decode and check the body: into the request itself, or as a batch, whose items are returned."""
     content_type = context.request.first_headers.get("content-type")
+    # Nearly every body is sound: it is decoded once, into its type, and looked at part by part only if that fails.
     if not found.total and context.idempotency_key is None:
         body = decode_directly(route, context.raw, content_type)
         if body is not None:

@@ -4,17 +4,19 @@ The names in the path, the filters of a list and the body become the method's fi
 parameters of the query its keywords. What a handler must do besides (another status, a location, a condition) is
 written as a function.
 
-A method says itself what it takes and returns, so `route` reads the types of the query and of the answer from it.
+A method says itself what it takes and returns, so `route` reads the types of the query, of the body and of the answer
+from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import signature
-from typing import Any, Concatenate, Generic, TypeVar, cast, get_type_hints
+from typing import Any, Concatenate, Generic, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
+from betimes.core.type_hints import is_struct
 from betimes.domain.derivation import derive
 from betimes.domain.service import Service
 from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of
@@ -23,13 +25,17 @@ S = TypeVar("S", bound=Service)
 
 
 class ServiceCall:
-    """A handler made of a method, and what the method itself says of the query and of the answer."""
+    """A handler made of a method, and what the method itself says of the query, of the body and of the answer."""
 
     def __init__(self, method: Callable[..., Awaitable[Any]], answer: Handler) -> None:
         self._answer = answer
-        returned = get_type_hints(method, include_extras=True)["return"]
-        self.reply = None if returned is type(None) else returned
+        self.method = method
+        hints = get_type_hints(method, include_extras=True)
+        self.reply = None if hints["return"] is type(None) else hints["return"]
         self.query = query_of(method)
+        asked = hints.get("request")
+        self.body = next((kind for kind in (asked, *get_args(asked)) if is_struct(kind)), None)
+        """The struct that a method takes as its `request`; from Python it takes a mapping too."""
 
     def __call__(self, request: RequestContext) -> Awaitable[Any]:
         return self._answer(request)
@@ -60,9 +66,9 @@ class ServiceCalls(Generic[S]):
 
 
 def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any) -> Route:
-    """Return a route; where a method answers, the types of query and answer are the method's, unless they are given."""
+    """Return a route; where a method answers, query, body and answer have its types, unless others are given."""
     if isinstance(answer, ServiceCall):
-        fields = {"query": answer.query, "reply": answer.reply, **fields}
+        fields = {"query": answer.query, "body": answer.body, "reply": answer.reply, **fields}
     return Route(path, answer, summary, **fields)
 
 

@@ -225,6 +225,7 @@ class Enrichment:
         finally:
             finished = work.done()
             if not finished:
+                # It keeps its place until it ends: a thread cannot be stopped, and more must not pile up behind it.
                 self._given_up.add(work)
                 if isinstance(work, asyncio.Task):
                     work.cancel()
@@ -266,6 +267,7 @@ def read(said: Any) -> Decimal | Absence:
         return "no_opinion"
     if isinstance(said, bool) or not isinstance(said, int | float | Decimal):
         return "not_a_score"
+    # By its shortest text: the float 0.65 is a little more than that, and 0.65 is a threshold.
     value = Decimal(str(said)) if isinstance(said, float) else Decimal(said)
     if not value.is_finite() or not 0 <= value <= 1:
         return "not_a_score"

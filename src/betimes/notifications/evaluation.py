@@ -78,7 +78,7 @@ def _after_deferrals(context: RuleContext) -> AfterDeferrals:
 def _reply(context: RuleContext, raw: Verdict) -> NotificationReply:
     item, score, ai, source = context.item, None, None, ""
     flags: tuple[str, ...] = ()
-    if context.was_scored:
+    if "score" in context.__dict__:  # a rule has computed it; an item that no rule weighed has none to show
         score, ai = context.score.as_text(), decimal_text(context.ai)
         source, flags = ("", ("AI_FALLBACK",)) if item.ai is None else (item.ai_source, ())
     shadow = _shadow(context, raw) if context.policy.shadow_rules else None
@@ -215,6 +215,7 @@ def _critical_route(context: RuleContext) -> ChannelRoute:
     else:
         first = tuple(([*filter(context.has_room, listed)] or listed or others or [IN_APP])[:1])
     rest = [name for name in (*listed, *others) if name not in first]
+    # It needs no address and cannot fail: what is critical ends there if all else does not take it.
     if IN_APP not in (*first, *rest):
         rest.append(IN_APP)
     return ChannelRoute(first, () if IN_APP in first else tuple(rest))

@@ -116,14 +116,7 @@ class Inboxes(Service):
         )
         version = chosen.version if if_match is None else if_match
         command = SetPreferences(_preferences_of(chosen), version)
-        try:
-            recorded = await self.submit(
-                self._inbox(user_id), command, key=key, collection=PREFERENCES if key else "", request=request
-            )
-        except Refused as refused:
-            if refused.reason == "VERSION_MISMATCH":
-                raise VersionMismatch(str(refused)) from None
-            raise
+        recorded = await self.submit(self._inbox(user_id), command, key=key, collection=PREFERENCES, request=request)
         return await self._preferences_after(recorded)
 
     async def _preferences_after(self, recorded: Recorded) -> PreferencesWritten:
@@ -138,6 +131,7 @@ class Inboxes(Service):
         request = (self.caller.request or fingerprint((user_id, patch))) if key else ""
         if key and (again := await self.find_recorded(key, PREFERENCES, request)):
             return await self._preferences_after(again)
+        # A patch without a version is about its own fields only: what others change meanwhile stays as they set it.
         for attempt in range(_PATCH_TRIES):
             current = await self.preferences(user_id)
             if wanted is not None and wanted != current.version:
@@ -251,7 +245,7 @@ class Inboxes(Service):
         found = _incident_in(await self.state(stream))
         before = found.id if found else None
         command = OpenIncident(request.ttl_seconds, request.reason)
-        recorded = await self.submit(stream, command, key=key, collection=INCIDENTS if key else "")
+        recorded = await self.submit(stream, command, key=key, collection=INCIDENTS)
         assert isinstance(recorded.reply, IncidentAnswer)
         incident = recorded.reply.incident
         assert incident is not None

@@ -28,8 +28,8 @@ class PendingDelivery(msgspec.Struct, frozen=True):
 
 async def load_delivery(engine: Engine, inbox: StreamId, channel: str, segments: Iterable[int]) -> PendingDelivery:
     """Read the inbox and its texts, and check expiry, ban and opt-out; raise `NewerVersion` for a newer inbox."""
-    row = (await engine.store.load([inbox])).get(inbox)
-    state: InboxState = (row and engine.kinds.of(inbox).state(inbox, row.schema, row.state)) or InboxState()
+    [found] = await engine.load_states(inbox)
+    state: InboxState = found or InboxState()
     policy = (await engine.policy_of(inbox.tenant))[NotificationsPolicy]
     now = await engine.store.now()
     allowed: list[Text] = []

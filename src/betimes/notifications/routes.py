@@ -16,8 +16,6 @@ from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
 from betimes.notifications.service import Notifications
 from betimes.notifications.views import (
     STATUS_BATCH_MAX,
-    BanRequest,
-    ClassifyRequest,
     IncidentRequest,
     IncidentView,
     NotificationRequest,
@@ -26,7 +24,6 @@ from betimes.notifications.views import (
     PreferencesRequest,
     PreferencesView,
     PreferencesWritten,
-    ReadRequest,
 )
 
 TAG = "Notifications"
@@ -126,7 +123,6 @@ ROUTES = (
         "What a notification would be told",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
-        body=ClassifyRequest,
         judges_body=True,
     ),
     _get(
@@ -197,7 +193,6 @@ ROUTES = (
         _notifications.call_with_key(Notifications.mark_read),
         "Mark in-app messages as read",
         description="Either `item_ids`, or `all: true` with `before`.",
-        body=ReadRequest,
         example={"all": True},
     ),
     _write(
@@ -205,7 +200,6 @@ ROUTES = (
         _notifications.call(Notifications.ban),
         "Ban a person",
         method="PUT",
-        body=BanRequest,
         body_optional=True,
     ),
     _write(f"{USER}/ban", _notifications.call(Notifications.unban), "Lift a ban", method="DELETE"),

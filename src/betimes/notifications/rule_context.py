@@ -182,7 +182,7 @@ class RuleContext:
     @lazy
     def roomy_channels(self) -> tuple[str, ...]:
         """The usable channels that have room now."""
-        return tuple(filter(self.has_room, self.usable_channels))
+        return tuple([name for name in self.usable_channels if self.channel_free_at(name) <= self.now])
 
     # -- digests and scores
 
@@ -203,8 +203,3 @@ class RuleContext:
     @lazy
     def score(self) -> CompositeScore:
         return self.score_with(windows.count(self.inbox.delivered, self.now, HOUR_S))
-
-    @property
-    def was_scored(self) -> bool:
-        """True if a rule has computed the score; an item that no rule weighed has none to show."""
-        return "score" in self.__dict__

@@ -99,7 +99,7 @@ def critical(context: RuleContext) -> Finding:
     "NEVER DEDUP_EXACT, DEDUP_NEAR",
     sees=("original", "match", "known"),
     says="it says the same as an earlier one, {match} (entry {original} of the person's history)",
-    passes="none of the {known} remembered ones says the same",
+    passes="no earlier one says the same (remembered: {known})",
     reads=("dedup.window_s", "dedup.near", "dedup.distance_max", "mode", "shadow"),
 )
 def dedup(context: RuleContext) -> Finding:
@@ -250,7 +250,7 @@ def cooldown_ends_at(context: RuleContext) -> Instant | None:
     "LATER COOLDOWN_ACTIVE, at its end",
     sees=("event_type", "ends_at"),
     says="the last {event_type} was too recent; the next may come at {ends_at}",
-    passes="no {event_type} was too recent (the last pause ended: {ends_at})",
+    passes="no {event_type} was too recent",
     reads=("event_types.{event_type}.cooldown_s", "jitter_s"),
 )
 def cooldown(context: RuleContext) -> Finding:

@@ -136,7 +136,8 @@ class Notifications(Inboxes):
                 if found.found.total:
                     policy = policy or (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
                     found.judge(_name_rules(policy))
-                checked.append(found.whole())
+                    raise found.found.refusal()
+                checked.append(found.value)
             except BetimesError as error:
                 checked.append(error)
         return checked
@@ -166,9 +167,7 @@ class Notifications(Inboxes):
         streams = [self._inbox(request.user_id) for request in requests]
         rows = await self.engine.store.load([*dict.fromkeys(streams), shared])
         now = await self.engine.store.now()
-        states = {
-            stream: self.engine.kinds.of(stream).state(stream, row.schema, row.state) for stream, row in rows.items()
-        }
+        states = {stream: self.engine.kinds.state_in(stream, row) for stream, row in rows.items()}
         section = policy[NotificationsPolicy]
         wanted = [
             _wants_score(command, self._view(stream, states, rows), section, _evaluated_at(request, now))
@@ -197,7 +196,7 @@ class Notifications(Inboxes):
         policy = await self.engine.policy_of(self.caller.tenant)
         stream, shared = self._inbox(asked.user_id), incident_stream(self.caller.tenant)
         rows = await self.engine.store.load([stream, shared])
-        states = {name: self.engine.kinds.of(name).state(name, row.schema, row.state) for name, row in rows.items()}
+        states = {name: self.engine.kinds.state_in(name, row) for name, row in rows.items()}
         now = await self.engine.store.now() if asked.at is None else instant(asked.at)
         view = _ring_due(self._view(stream, states, rows), policy, now)
         decision = INBOX.decide(replace(view, key=asked.event_id), command, policy, now)
@@ -217,7 +216,7 @@ class Notifications(Inboxes):
 
     async def _intervene(self, event_id: str, command: Command, trace: bool, key: str | None) -> NotificationView:
         stream = (await self._first(event_id)).stream
-        await self.submit(stream, command, key=key, collection=INTERVENTIONS if key else "")
+        await self.submit(stream, command, key=key, collection=INTERVENTIONS)
         return await self.notification(event_id, trace=trace)
 
     # -- history

@@ -26,6 +26,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from betimes.outbound.bodies import read_body
 from betimes.outbound.failures import AnswerTooLarge, BadStatus, BadUrl, TimedOut, Unreachable, WebhookFailed
 from betimes.outbound.settings import Resolve, WebhookSettings
 from betimes.outbound.urls import UrlRules
@@ -110,12 +111,10 @@ class Outbound:
 
     async def _answer(self, response: aiohttp.ClientResponse, host: str) -> bytes:
         limit = self._settings.response_bytes_max
-        read = bytearray()
-        async for chunk in response.content.iter_any():
-            read += chunk
-            if len(read) > limit:
-                raise AnswerTooLarge(f"{host} answered with more than the {limit} bytes that are read")
-        return bytes(read)
+        read = await read_body(response, limit)
+        if len(read) > limit:
+            raise AnswerTooLarge(f"{host} answered with more than the {limit} bytes that are read")
+        return read
 
 
 class _CheckedResolver(AbstractResolver):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.checks import Problem, Rule, broken_rules, check_value, readable, refusal
-from betimes.core.errors import Invalid, Refused, VersionMismatch
+from betimes.core.errors import Invalid, VersionMismatch
 from betimes.core.policies import Policy
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import call_warnings, calls_of_policy, url_problems
@@ -46,9 +46,10 @@ class Registry(Service):
             command = SetPolicy(overrides, expected_version=at if version is None else version)
             try:
                 await self.submit(tenant_stream(self.caller.tenant), command)
-            except Refused as refused:
+            except VersionMismatch:
+                # Without a version the entries are laid over whatever policy is in force by now.
                 if version is not None:
-                    raise VersionMismatch(str(refused)) from None
+                    raise
             else:
                 after = await self.registry()
                 return RegistryWritten(after.version, after.entries, warnings)

@@ -101,7 +101,7 @@ class Runs(Triggers, Registry):
                 seen.segment.stream,
                 CancelTrigger(key),
                 key=request_key,
-                collection=CANCELLATIONS if request_key else "",
+                collection=CANCELLATIONS,
             )
         return await self.trigger_status(key)
 
@@ -147,7 +147,7 @@ class Runs(Triggers, Registry):
     async def run(self, run_id: str) -> RunView:
         stream = self.stream("run", run_id)
         row = (await self.engine.store.load([stream])).get(stream)
-        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        state = row and self.engine.kinds.state_in(stream, row)
         if row is None or not isinstance(state, RunState) or state.allowed_at is None:
             told = "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"
             raise NotFound(f"there is no run {run_id!r}: {told}")
@@ -184,7 +184,7 @@ class Runs(Triggers, Registry):
         return found.page(cursor_after(filters, last) if last else None)
 
     def _run_in(self, row: StreamRow) -> RunState:
-        state: RunState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        state: RunState = self.engine.kinds.state_in(row.stream, row)
         return state
 
     def _fits(self, row: StreamRow, wanted: dict[str, str | None]) -> bool:
@@ -275,7 +275,7 @@ class Runs(Triggers, Registry):
                 if len(claims) >= limit:
                     return claims
                 with suppress(Refused, MalformedRow, NewerVersion):  # somebody else was faster, or it cannot be read
-                    run = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                    run = self.engine.kinds.state_in(row.stream, row)
                     if wanted.trigger_type in (None, run.trigger_type):
                         claims.append(await self._claim_view(await self._submit_to_run(row.stream, command)))
             if len(page) < query.limit:
@@ -305,12 +305,7 @@ class Runs(Triggers, Registry):
         return name or self.caller.actor or "worker"
 
     async def _submit_to_run(self, stream: StreamId, command: Any, key: str | None = None) -> Recorded:
-        try:
-            return await self.submit(stream, command, key=key, collection=RUNS if key else "")
-        except Refused as refusal:
-            if refusal.reason == "NOT_FOUND":
-                raise NotFound(str(refusal)) from None
-            raise
+        return await self.submit(stream, command, key=key, collection=RUNS)
 
     async def _claim_view(self, recorded: Recorded) -> RunClaim:
         run: RunState = recorded.reply

@@ -72,6 +72,8 @@ def trigger_request(body: Any, tenant: str) -> TriggerRequest:
 
 def examined_trigger(body: Any) -> Examined[TriggerRequest]:
     """Return the same as far as it is valid, with the problems found so far, those of an examined body included."""
+    if isinstance(body, Examined) and isinstance(body.value, TriggerRequest):
+        return body
     if isinstance(body, Examined):
         examined = examined_trigger(body.value)
         examined.found.extend(body.found.first)
@@ -283,7 +285,7 @@ class Triggers(Service):
             stream,
             ReportActions(request.count, at),
             key=key,
-            collection=ACTIONS if key else "",
+            collection=ACTIONS,
             request=self.caller.request or fingerprint((stream, request)),
         )
         account: AccountState = await self.state_after(recorded) or AccountState()

@@ -56,8 +56,7 @@ class RunStarter:
 
     async def _input(self, engine: Engine, run: StreamId) -> RunInput:
         """Read what the run is called with before it is started: one that is started is called."""
-        row = (await engine.store.load([run])).get(run)
-        state = row and engine.kinds.of(run).state(run, row.schema, row.state)
+        [state] = await engine.load_states(run)
         return await run_input_of(engine.store, run.tenant, state) if state else RunInput()
 
 

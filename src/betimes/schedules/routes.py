@@ -9,11 +9,9 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
-from betimes.domain.paging import Page
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, RequestContext, answer_of
 from betimes.http.service_calls import ServiceCalls, filters_of, route
-from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import Schedules
 from betimes.schedules.views import (
     SCHEDULE_READ_ONLY,
@@ -59,7 +57,6 @@ SCHEDULES = DefinitionRoutes(
     request=ScheduleRequest,
     body=ScheduleRequest,
     view=ScheduleView,
-    page=Page[ScheduleView],
     written=ScheduleWritten,
     filters=filters_of(Schedules.list),
     read_only=SCHEDULE_READ_ONLY,
@@ -84,7 +81,6 @@ ROUTES = (
         "The next ticks of an expression",
         scope=READ,
         description="A dry run: nothing is changed or recorded.",
-        body=PreviewRequest,
         judges_body=True,
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),

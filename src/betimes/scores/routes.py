@@ -7,8 +7,7 @@ from typing import Any
 
 from betimes.http.routes import Answer, Listed, RequestContext, answer_of
 from betimes.http.service_calls import ServiceCalls, route
-from betimes.scores.service import Adjustment, Interaction, NewScore, Scores, StatusChange
-from betimes.scores.sweep import SweepRequest
+from betimes.scores.service import NewScore, Scores
 from betimes.scores.views import WrittenScore
 
 TAG = "Scores"
@@ -61,7 +60,6 @@ ROUTES = (
         _scores.call_with_key(Scores.interact),
         "Restart the grace",
         description="Makes the score if it is new. What was owed is settled first.",
-        body=Interaction,
         judges_body=True,
         example={"type": "text"},
     ),
@@ -69,7 +67,6 @@ ROUTES = (
         f"{ONE}/status",
         _scores.call_with_key(Scores.set_status),
         "Change the status",
-        body=StatusChange,
         judges_body=True,
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
@@ -79,7 +76,6 @@ ROUTES = (
         _scores.call_with_key(Scores.adjust),
         "Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.",
-        body=Adjustment,
         judges_body=True,
         example={"delta": 12.5, "reason": "goodwill"},
     ),
@@ -91,7 +87,6 @@ ROUTES = (
         scope="sweep",
         keeps_answer="scores",
         description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",
-        body=SweepRequest,
         body_optional=True,
         deployment=True,
     ),

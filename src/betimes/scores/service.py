@@ -249,12 +249,7 @@ class Scores(Sweeps):
 
     async def _write(self, user_id: str, what: str, command: Command, request: Any, key: str | None) -> Recorded:
         agreed = fingerprint((what, user_id, request)) if key else ""
-        try:
-            return await self.submit(self.stream(KIND, user_id), command, key=key, collection=SCORES, request=agreed)
-        except Refused as refused:
-            if refused.reason == "NOT_FOUND":
-                raise NotFound(str(refused)) from None
-            raise
+        return await self.submit(self.stream(KIND, user_id), command, key=key, collection=SCORES, request=agreed)
 
     async def _written_view(self, recorded: Recorded, rules: RequestRules) -> WrittenScore:
         """Return the score as the write left it, by the policy it was decided under."""
@@ -282,7 +277,7 @@ class Scores(Sweeps):
     async def get(self, user_id: str) -> Score:
         stream = self.stream(KIND, user_id)
         row = (await self.engine.store.load([stream])).get(stream)
-        state = row and self.engine.kinds.of(stream).state(stream, row.schema, row.state)
+        state = row and self.engine.kinds.state_in(stream, row)
         if row is None or state is None:
             raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
         policy = (await self.engine.policy_of(self.caller.tenant))[ScoresPolicy]
@@ -329,7 +324,7 @@ class Scores(Sweeps):
         return found.page(cursor_after(filters, last) if last else None)
 
     def _row_view(self, row: StreamRow, policy: ScoresPolicy, now: Instant) -> Score:
-        state: ScoreState = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+        state: ScoreState = self.engine.kinds.state_in(row.stream, row)
         return score_view(row.stream.id, as_of(state, policy, now), policy, now, row.at)
 
     @check_filters

@@ -212,7 +212,7 @@ class Sweeps(Service):
         command = SweepScore(until_at)
         try:
             if dry_run:
-                state = self.engine.kinds.of(row.stream).state(row.stream, row.schema, row.state)
+                state = self.engine.kinds.state_in(row.stream, row)
                 policy = await self.engine.policy_of(row.stream.tenant)
                 decision = decide_score(View(row.stream, state, row.version), command, policy, until_at)
                 if isinstance(decision, Decision):

@@ -121,12 +121,14 @@ def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: 
     if state and state.definition.sensor_type != definition.sensor_type:
         return Refusal("INVALID", "sensor_type: cannot be changed; delete the sensor and make another")
     declared = (SensorDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
+    # The same again changes nothing, except that a sensor that gave up begins anew.
     if state and state.definition == definition and state.status != "error":
         return Decision(declared)
     version = (state.version if state else view.version) + 1
     state_version = state.state_version + 1 if state else 1
     next_at = now if definition.enabled and definition.sensor_type == "poll" else None
     made = state.made if state else view.version + 1
+    # Whoever changes anything else neither lends the targets their own scopes nor needs those of who chose them.
     authority = (
         state.authority
         if state and _chosen_targets(state.definition) == _chosen_targets(definition)

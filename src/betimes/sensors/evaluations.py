@@ -126,6 +126,7 @@ def _with_next_poll(
     cursor, version, errors = state.cursor, state.state_version, state.consecutive_errors
     interval = state.definition.interval_seconds * SECOND
     pause = interval
+    # A stale one moves neither cursor nor version: it was made from a state that is gone.
     if event.status in ("triggered", "no_change"):
         cursor = cursor if evaluation.cursor is msgspec.UNSET else evaluation.cursor
         version, errors = version + 1, 0
@@ -139,6 +140,7 @@ def _with_next_poll(
 
 def pause_after(errors: int, interval: int, policy: AutomationPolicy) -> int:
     """Return the backoff of a poll sensor after so many errors in a row; in microseconds, like its interval."""
+    # Bounded: 2**40 times the shortest is past any backoff, and a sensor may fail for years.
     grown = policy.backoff_min_s * SECOND << min(errors - 1, 40)
     return max(interval, min(interval + grown, policy.backoff_max_s * SECOND))
 

@@ -63,6 +63,7 @@ class IssuerKeys:
         """Return the key of this id, or `None`; raise `Unavailable` if there are no keys and none can be read."""
         async with self._turn:
             age_s = monotonic() - self._read_s
+            # An unknown id may be a new key, or made up: the keys are read again, but not for every such token.
             if age_s > (KEPT_S if id in self._keys else REREAD_S):
                 await self._read()
             return self._keys.get(id)
@@ -74,6 +75,7 @@ class IssuerKeys:
             raw = await (self._fetch(self._place) if is_address else asyncio.to_thread(Path(self._place).read_bytes))
             self._keys = _parse_keys(raw)
         except (WebhookFailed, OSError, msgspec.MsgspecError) as error:
+            # Keys that were read before hold until they can be read again.
             if not self._keys:
                 self._read_s = -inf
                 raise Unavailable(f"the keys of the issuer cannot be read: {error}") from error
@@ -112,6 +114,8 @@ class IdentityTokens:
             key = await keys.key(str(header.get("kid", "")))
             if key is None or header.get("alg") not in ALGORITHMS:
                 return False
+            # By the algorithm of the key: a token that could choose would choose one it can forge. And by the store's
+            # time, so instants are checked below.
             claims = jwt.decode(
                 token,
                 key,

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.core.errors import Invalid, Refused
-from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.http.batches import batch
 from betimes.http.definitions import DefinitionRoutes
@@ -122,7 +121,6 @@ SENSORS = DefinitionRoutes(
     request=SensorRequest,
     body=SensorRequest,
     view=SensorView,
-    page=Page[SensorView],
     written=SensorWritten,
     filters=filters_of(Sensors.list),
     read_only=SENSOR_READ_ONLY,

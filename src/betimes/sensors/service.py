@@ -243,14 +243,9 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
             message = parse_message({}, msgspec.json.encode(message))
         stream = self.stream("sensor", sensor_id)
         key = message_key(sensor_id, message.message_id)
-        try:
-            recorded = await self.submit(
-                stream, ReceiveMessage(message), key=key, collection=EVALUATIONS, request=sensor_id
-            )
-        except Refused as refused:
-            if refused.reason == "NOT_FOUND":
-                raise NotFound(str(refused)) from None
-            raise
+        recorded = await self.submit(
+            stream, ReceiveMessage(message), key=key, collection=EVALUATIONS, request=sensor_id
+        )
         return await self._recorded_view(stream, recorded)
 
     # -- evaluations
