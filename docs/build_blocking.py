@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from betimes.app.betimes import Betimes
 from betimes.domain.service import Service
 from betimes.engine.engine import Engine
+from betimes.ledger.effect_actions import EffectActions
 from betimes.ledger.service import Ledger
 from betimes.tenancy import Tenancy
 
@@ -36,6 +37,7 @@ SEEN: dict[type[Any], str] = {
     Engine: "BlockingEngine",
     Tenancy: "BlockingTenancy",
     Ledger: "BlockingLedger",
+    EffectActions: "BlockingEffectActions",
     **{kind: f"Blocking{kind.__name__}" for kind in SERVICES},
 }
 """What is `Blocking` when it is reached from outside, and its name in the stub."""

@@ -115,3 +115,17 @@ async def test_what_is_not_found_says_where_to_look() -> None:
             await bt.runs.run("nope")
         with pytest.raises(NotFound, match="kind:id:version"):
             await Ledger(bt.engine, Caller(), frozenset()).explain("nope")
+
+
+def test_a_mistake_is_told_in_the_name_of_the_class_that_was_used() -> None:
+    with pytest.raises(TypeError, match=r"BlockingBetimes\(\): got an unexpected keyword argument 'foo'"):
+        BlockingBetimes("memory://", foo=1)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="'BlockingBetimes' object has no attribute 'nope'"):
+        BlockingBetimes("memory://").nope  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_services_list_what_callers_use() -> None:
+    with BlockingBetimes("memory://", workers=False) as bt:
+        listed = [name for name in dir(bt.runs) if not name.startswith("__")]
+        assert {"trigger", "run_state", "claim", "is_replay"} <= {*listed}
+        assert not [name for name in listed if name.startswith("_") or name in ("engine", "submit", "stream", "last")]

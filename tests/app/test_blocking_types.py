@@ -11,6 +11,7 @@ from betimes import BlockingBetimes, VirtualClock
 from betimes.domain.paging import Page
 from betimes.domain.service import Caller
 from betimes.engine.tick_result import TickResult
+from betimes.ledger.effects import EffectView
 from betimes.runs.views import TriggerVerdict
 from betimes.schedules.views import ScheduleView, ScheduleWritten
 from betimes.scores.views import Score
@@ -36,6 +37,7 @@ def test_answers_have_their_own_types(bt: BlockingBetimes) -> None:
 def test_services_of_others_have_their_own_types(bt: BlockingBetimes) -> None:
     others = bt.for_caller(Caller("acme", "test"))
     assert_type(others.runs.trigger(TRIGGER), TriggerVerdict)
+    assert_type(bt.effects_for(Caller("acme", "test")).effects({}), Page[EffectView])
 
 
 def test_what_does_not_fit_is_seen_before_it_runs(bt: BlockingBetimes) -> None:

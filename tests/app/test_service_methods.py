@@ -1,4 +1,7 @@
-"""What services inherit is called with a stream; a user's id in its place is refused by name."""
+"""What services inherit is called with a stream; a user's id in its place is refused by name.
+
+Refusals that mean the same in every domain are errors of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Any
 import pytest
 
 from betimes import Betimes, Invalid, VirtualClock
+from betimes.backtest.jobs import Backtests
+from betimes.core.errors import NotFound
+from betimes.domain.service import Caller
 
 CALLED_WITH_AN_ID: dict[str, Callable[[Betimes], Any]] = {
     "notifications.state": lambda bt: bt.notifications.state("ana"),  # type: ignore[arg-type]
@@ -25,3 +31,9 @@ async def test_an_id_in_place_of_a_stream_is_refused(name: str) -> None:
     async with Betimes("memory://", clock=VirtualClock()) as bt:
         with pytest.raises(Invalid, match=r"is not a StreamId|is not the record of a command"):
             await CALLED_WITH_AN_ID[name](bt)
+
+
+async def test_what_is_not_there_is_not_found_in_python_as_over_http() -> None:
+    async with Betimes("memory://", clock=VirtualClock()) as bt:
+        with pytest.raises(NotFound, match="there is no backtest 'none'"):
+            await Backtests(bt.engine, Caller("default")).delete("none")

@@ -37,10 +37,11 @@ from betimes.backtest.executor import backtester
 from betimes.backtest.model import EXECUTOR
 from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
-from betimes.catalogue import DECIDERS, SECTIONS
+from betimes.catalogue import DECIDERS, SECTIONS, readable_areas
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
 from betimes.core.policies import Body, merge
+from betimes.core.scopes import ADMIN
 from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
 from betimes.domain.service import Caller
@@ -54,7 +55,9 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.commit_counters import CommitCounters
 from betimes.intents.http_source import HttpSource
 from betimes.intents.worker import IntentWorker
+from betimes.ledger.effect_actions import EffectActions
 from betimes.ledger.fleet import Heartbeat
+from betimes.ledger.service import Ledger
 from betimes.ledger.tally import TallyProjection
 from betimes.notifications.delivery import CHANNELS, delivery_executors
 from betimes.notifications.enrichment import Enrichment
@@ -167,6 +170,7 @@ class Betimes(OwnServices):
         self._scorer = await open_scorer(
             self.settings.enrichment, self.declared.scorer, self._make_webhooks, self.settings.webhooks, self._closing
         )
+        # Entered after all that its calls need, so that closing it, which ends them, comes before closing those.
         await self._closing.enter_async_context(engine)
         self._own = self.for_caller(Caller(self._tenant, "app"))
         await self._put_in_force()
@@ -314,6 +318,14 @@ class Betimes(OwnServices):
     def for_caller(self, caller: Caller) -> Tenancy:
         """Return the same services for another tenant, or on another's behalf."""
         return Tenancy(self.engine, caller, evaluate=self._evaluators, scorer=self._scorer, deployment=self._deployment)
+
+    def ledger_for(self, caller: Caller) -> Ledger:
+        """Return what happened to another tenant, and why, in all its domains."""
+        return Ledger(self.engine, caller, readable_areas((ADMIN,)))
+
+    def effects_for(self, caller: Caller) -> EffectActions:
+        """Return what is owed to the outside on behalf of another tenant."""
+        return EffectActions(self.engine, caller, readable_areas((ADMIN,), "write"))
 
     dry_run_report = DryRun.dry_run_report
 

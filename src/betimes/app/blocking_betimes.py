@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 
 from betimes.app.betimes import Betimes
 from betimes.core.errors import Invalid
-from betimes.domain.service import Service
+from betimes.domain.service import Service, is_public
 from betimes.engine.engine import Engine
 from betimes.tenancy import Tenancy
 
@@ -67,7 +67,7 @@ class Blocking:
         return _wrap_attribute(getattr(self._inner, name), self._wait_for)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._inner)})
+        return sorted({name for name in (*super().__dir__(), *dir(self._inner)) if is_public(name)})
 
     def __repr__(self) -> str:
         return f"Blocking({self._inner!r})"
@@ -96,14 +96,20 @@ class BlockingBetimes:
     """`Betimes`, waited for; takes the same arguments and has the same attributes."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            inspect.signature(Betimes).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"BlockingBetimes(): {error}") from None
         self._bt = Betimes(*args, **kwargs)
         self._loop: _Loop | None = None
 
     def __getattr__(self, name: str) -> Any:
+        if not (name in self._bt.__dict__ or hasattr(Betimes, name)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         return _wrap_attribute(getattr(self._bt, name), self._wait_for)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._bt)})
+        return sorted({name for name in (*super().__dir__(), *dir(self._bt)) if is_public(name)})
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

@@ -270,9 +270,19 @@ def hide_password(url: str) -> str:
 
 def log_to_stderr(level: int = logging.INFO) -> None:
     """Log to standard error: standard output is for answers."""
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_LineFormatter())
+    logging.basicConfig(handlers=[handler], level=level)
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
     before_logging(lambda: messages_to_stderr(level))
+
+
+class _LineFormatter(logging.Formatter):
+    """Writes lines of the log as those of its channels are written: the instant in UTC, the level, the rest."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 — the library's name
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return f"{at} [{record.levelname.lower():9}] {record.name}: {record.message}"
 
 
 def messages_to_stderr(level: int) -> None:
