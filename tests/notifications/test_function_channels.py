@@ -133,6 +133,45 @@ async def test_a_channel_that_the_policy_does_not_have_is_put_there() -> None:
     assert [message.channel for message in got] == ["pager"]
 
 
+async def test_a_process_without_the_function_leaves_messages_to_one_that_has_it(tmp_path: Path) -> None:
+    clock, url, got = VirtualClock(ONE_AM), f"sqlite:///{tmp_path / 'shared.db'}", list[ChannelMessage]()
+
+    def application() -> Betimes:
+        bt = Betimes(url, clock=clock)
+        bt.channel("push")(got.append)
+        return bt
+
+    async with application():
+        pass
+    async with Betimes(url, clock=clock) as other:
+        await other.notifications.send(request(channels=["push"]))
+        await other.advance(by_s=3_600)
+        assert (await other.notifications.notification("e1")).status == "delivering"
+        [effect] = (await other.effects_for(other.mine.caller).effects({"channel": "push"})).items
+        assert (effect.executor, effect.channel, effect.target) == ("deliver:function:push", "push", "push")
+    configured = Settings(channels=ChannelSettings(channels={"email": LogChannel()}))
+    async with Betimes(url, clock=clock, settings=configured) as other:
+        await other.advance(by_s=60)
+    assert got == []
+    async with application() as bt:
+        await bt.advance(by_s=1)
+        assert (await bt.notifications.notification("e1")).status == "delivered"
+    assert [message.metadata["event_id"] for message in got] == ["e1"]
+
+
+async def test_a_configuration_takes_over_what_was_left_to_a_function(tmp_path: Path) -> None:
+    clock, url = VirtualClock(ONE_AM), f"sqlite:///{tmp_path / 'configured.db'}"
+    bt = Betimes(url, clock=clock)
+    bt.channel("push")(print)
+    async with bt:
+        pass
+    configured = Settings(channels=ChannelSettings(channels={"push": LogChannel()}))
+    async with Betimes(url, clock=clock, settings=configured) as other:
+        await other.notifications.send(request(channels=["push"]))
+        await other.advance(by_s=1)
+        assert (await other.notifications.notification("e1")).status == "delivered"
+
+
 async def test_a_tenant_may_have_a_channel_of_its_own_instead_of_the_function() -> None:
     channels = ChannelSettings(tenants={"acme": {"push": None}})
     got: list[Any] = []

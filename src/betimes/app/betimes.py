@@ -215,7 +215,12 @@ class Betimes(OwnServices):
     def _executors(self, webhooks: Webhooks | None) -> Mapping[str, Executor]:
         executors = {
             **self._guard({**self._handlers.executors(), **self._evaluators.executors()}),
-            **delivery_executors(lambda: self.engine, self._channels, {*CHANNELS, *self._channels.names}),
+            **delivery_executors(
+                lambda: self.engine,
+                self._channels,
+                {*CHANNELS, *self._channels.names},
+                self._channels.certain_names,
+            ),
             "sweep": sweeper(lambda: self.engine),
             EXECUTOR: backtester(lambda: self.engine, self.backtest),
         }

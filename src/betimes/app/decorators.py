@@ -16,7 +16,7 @@ from betimes.core.instants import parse_seconds
 from betimes.domain.targets import HandlerTarget
 from betimes.intents.sources import Source, check_source_name
 from betimes.notifications.enrichment import Provider
-from betimes.notifications.policy import IN_APP, Channel, ChannelName, NotificationsPolicy
+from betimes.notifications.policy import IN_APP, Channel, ChannelName
 from betimes.outbound.handlers import Handlers, Invoke
 from betimes.runs.policy import Entry, TriggerType
 from betimes.schedules.views import ScheduleRequest
@@ -115,8 +115,7 @@ class Declarations:
             if name in self.channels:
                 raise Invalid(f"there is a channel {name!r} already; give this one another name")
             self.channels[name] = self.handlers.bind(function)
-            if entry or name not in NotificationsPolicy().channels:
-                self._override("notifications", "channels", name, entry)
+            self._override("notifications", "channels", name, {**entry, "function": True})
             return function
 
         return register

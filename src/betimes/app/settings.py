@@ -12,12 +12,12 @@ from betimes.engine.settings import EngineSettings
 from betimes.intents.http_source import SourceSettings
 from betimes.intents.worker import IntentSettings
 from betimes.notifications.enrichment import EnrichmentSettings
-from betimes.outbound.channels import ChannelSettings, LogChannel
+from betimes.outbound.channels import STAND_IN, ChannelSettings
 from betimes.outbound.settings import WebhookSettings
 from betimes.scores.hourly_sweep import SweepSettings
 from betimes.sensors.identity_tokens import IssuerSettings
 
-DEVELOPMENT_CHANNELS = ChannelSettings(channels={name: LogChannel() for name in ("push", "email", "sms")})
+DEVELOPMENT_CHANNELS = ChannelSettings(channels=dict.fromkeys(("push", "email", "sms"), STAND_IN))
 
 
 Undeclared: TypeAlias = Literal["pause", "delete", "keep"]

@@ -19,7 +19,6 @@ from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_
 from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
 from betimes.ledger.effects import (
-    DELIVER,
     EffectKind,
     Effects,
     EffectView,
@@ -29,6 +28,7 @@ from betimes.ledger.effects import (
     kind_of,
     status_of,
 )
+from betimes.notifications.policy import channel_of
 
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
@@ -57,7 +57,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return (
             self.effect_kind in (None, kind_of(row))
             and self.domain in (None, domain_of(row.id.kind))
-            and (self.channel is None or row.executor == DELIVER + self.channel)
+            and (self.channel is None or channel_of(row.executor) == self.channel)
             and self.executor in (None, row.executor)
             and (self.error is None or self.error.lower() in row.last_error.lower())
             and (self.since is None or row.created_at >= instant(self.since))

@@ -34,10 +34,10 @@ from betimes.ledger.redaction import redact
 from betimes.notifications.message_texts import texts_of
 from betimes.notifications.model import inbox_stream
 from betimes.notifications.pending_delivery import load_delivery
+from betimes.notifications.policy import channel_of
 
 NUMBER_MAX = 2**31 - 1
 """Versions and places are below it on every store."""
-DELIVER = "deliver:"
 WEBHOOKS = ("webhook", "evaluator")
 EffectKind: TypeAlias = Literal["run_handler", "handler", "webhook", "delivery", "command"]
 ErrorText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -160,8 +160,8 @@ class Effects(Service):
             and filters.status in (None, status_of(row))
             and filters.effect_kind in (None, kind_of(row))
             and filters.domain in (None, domain_of(row.id.kind))
-            and (filters.user_id is None or row.executor.startswith(DELIVER))
-            and (filters.channel is None or row.executor == DELIVER + filters.channel)
+            and (filters.user_id is None or channel_of(row.executor) is not None)
+            and (filters.channel is None or channel_of(row.executor) == filters.channel)
             and filters.executor in (None, row.executor)
             and (filters.error is None or filters.error.lower() in row.last_error.lower())
         )
@@ -177,10 +177,10 @@ class Effects(Service):
 
     async def _objection(self, row: EffectRow) -> str:
         """Say why a delivery may not be made any more, if it is one and may not."""
-        if not row.executor.startswith(DELIVER):
+        channel = channel_of(row.executor)
+        if channel is None:
             return ""
         segments = _payload(row)["segments"]
-        channel = row.executor.removeprefix(DELIVER)
         return (await load_delivery(self.engine, row.id.source, channel, segments)).objection
 
     async def _row(self, effect_id: str) -> EffectRow:
@@ -209,7 +209,7 @@ class Effects(Service):
             after = page[-1].id
 
     async def view(self, row: EffectRow) -> EffectView:
-        is_delivery = row.executor.startswith(DELIVER)
+        channel = channel_of(row.executor)
         is_open = row.status in ("pending", "leased")
         return EffectView(
             effect_id=row.id.handle,
@@ -225,9 +225,9 @@ class Effects(Service):
             last_error=row.last_error or None,
             created_at=moment(row.created_at),
             finished_at=moment(row.finished_at),
-            user_id=row.id.id if is_delivery else None,
-            event_id=await self._event_id(row) if is_delivery else None,
-            channel=row.executor.removeprefix(DELIVER) if is_delivery else None,
+            user_id=row.id.id if channel else None,
+            event_id=await self._event_id(row) if channel else None,
+            channel=channel,
         )
 
     async def _event_id(self, row: EffectRow) -> str | None:
@@ -250,7 +250,7 @@ def status_of(row: EffectRow) -> Status:
 def kind_of(row: EffectRow) -> EffectKind:
     if row.executor == SEND:
         return "command"
-    if row.executor.startswith(DELIVER):
+    if channel_of(row.executor):
         return "delivery"
     if row.at_most_once and row.to is not None and row.to.kind == "run":
         return "run_handler"
@@ -263,7 +263,7 @@ def target_of(row: EffectRow) -> str:
         return f"{row.to.kind}:{row.to.id}" if row.to else SEND
     if row.executor in WEBHOOKS:
         return bare_url(_payload(row).get("url", ""))
-    return row.executor.partition(":")[2] or row.executor
+    return channel_of(row.executor) or row.executor.partition(":")[2] or row.executor
 
 
 _payloads: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

@@ -1,6 +1,6 @@
 """The decision builder: collects the events and effects of one turn on an inbox, in order.
 
-Calls go to the executor `deliver:<channel>` and say which segments the texts are in. In-app messages are a command to
+Calls go to the executor of their channel and say which segments the texts are in. In-app messages are a command to
 the person's feed, in the same commit, so they cannot fail.
 """
 
@@ -18,7 +18,7 @@ from betimes.domain.hooks import hook_effects
 from betimes.notifications.feed_model import AddMessage, feed_stream
 from betimes.notifications.incidents import shared_incident
 from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, InboxState, Item, Ref, Suppressed
-from betimes.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
+from betimes.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy, delivery_executor
 from betimes.notifications.rule_context import RuleContext
 
 HOOK_KEY = "delivery-failed"
@@ -86,7 +86,9 @@ class DecisionBuilder:
         if self.policy.delivery_pauses_s != DELIVERY_PAUSES_S:
             payload["pauses_s"] = self.policy.delivery_pauses_s
         attempts = 1 if has_rest else self.policy.delivery_attempts
-        return Call(f"deliver:{channel}", payload, attempts_max=attempts, report_to=self.stream)
+        said = self.policy.channels.get(channel)
+        executor = delivery_executor(channel, by_function=said is not None and said.function)
+        return Call(executor, payload, attempts_max=attempts, report_to=self.stream)
 
     def settle_in_app(self, refs: tuple[Ref, ...], channels: tuple[str, ...]) -> None:
         """Record an in-app delivery at once: the feed's message is written in the same commit."""

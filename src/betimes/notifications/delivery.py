@@ -1,4 +1,4 @@
-"""Deliveries: the executors `deliver:<channel>`, which take a notification from its segment to the person.
+"""Deliveries: the executors of channels, which take a notification from its segment to the person.
 
 A call names the segments of the inbox its texts are in. They are read when the call is carried out, and so is the
 person's address, so that a delivery that waited goes where the person is now. It is not sent if it has expired
@@ -18,12 +18,11 @@ from betimes.engine.effects import Executor, GiveUp
 from betimes.engine.engine import Engine
 from betimes.notifications.message_texts import Text, digest_title
 from betimes.notifications.pending_delivery import load_delivery
-from betimes.notifications.policy import DELIVERY_PAUSES_S
+from betimes.notifications.policy import DELIVERY_PAUSES_S, delivery_executor
 from betimes.outbound.channels import ChannelMessage
 from betimes.outbound.failures import giving_up
 from betimes.outbound.handlers import HandlerContext, context_of
 
-PREFIX = "deliver:"
 CHANNELS = ("push", "email", "sms")
 MESSAGE_CHARS_MAX = 20_000
 """The longest message of a digest; items that do not fit are counted and left out."""
@@ -45,9 +44,13 @@ class DeliveryPayload(msgspec.Struct, frozen=True):
 
 
 def delivery_executors(
-    engine: Callable[[], Engine], sender: Sender, channels: Iterable[str] = CHANNELS
+    engine: Callable[[], Engine], sender: Sender, channels: Iterable[str] = CHANNELS, certain: Iterable[str] = ()
 ) -> dict[str, Executor]:
-    """Return an executor for each of these channels; `engine` is the one that will carry out their calls."""
+    """Return an executor for each of these channels; `engine` is the one that will carry out their calls.
+
+    Of the `certain` ones this process has a function or a configuration, so it delivers what the policy leaves to a
+    function too.
+    """
 
     async def deliver(call: EffectCall) -> dict[str, Any]:
         payload = msgspec.convert(call.payload, DeliveryPayload)
@@ -61,7 +64,9 @@ def delivery_executors(
             await sender.send(message, context_of(call))
         return {"channel": channel}
 
-    return {PREFIX + channel: deliver for channel in channels}
+    names = [delivery_executor(channel, by_function=False) for channel in channels]
+    names += [delivery_executor(channel, by_function=True) for channel in certain]
+    return dict.fromkeys(names, deliver)
 
 
 def compose_message(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str, dict[str, Any]]:

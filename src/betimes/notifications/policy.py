@@ -40,6 +40,8 @@ DELIVERY_PAUSES_S = (5, 30, 120, 600, 2_700)
 AfterDeferrals = Literal["digest", "drop", "deliver"]
 CRITICAL_TYPE = "SECURITY"
 IN_APP = "in_app"
+DELIVER = "deliver:"
+_BY_FUNCTION = f"{DELIVER}function:"
 
 
 class _PolicyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True, kw_only=True): ...
@@ -109,6 +111,18 @@ class Channel(_PolicyPart, frozen=True):
     """An opt-out of this channel binds CRITICAL too."""
     needs_address: bool = True
     """What an intent causes passes this channel over for whoever has no address on it; in_app never needs one."""
+    function: bool = False
+    """Delivered by a function, as `@bt.channel` says here; only processes that have it, or a configuration, deliver."""
+
+
+def delivery_executor(channel: str, *, by_function: bool) -> str:
+    """Return the executor of a channel's messages; one of its own keeps them from processes without the function."""
+    return (_BY_FUNCTION if by_function else DELIVER) + channel
+
+
+def channel_of(executor: str) -> str | None:
+    """Return the channel that an executor delivers through; `None` if it delivers nothing."""
+    return executor.rpartition(":")[2] if executor.startswith(DELIVER) else None
 
 
 class Cap(_PolicyPart, frozen=True):

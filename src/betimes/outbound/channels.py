@@ -86,6 +86,8 @@ class LogChannel(_Channel, tag="log", frozen=True):
 
 
 Channel: TypeAlias = AppriseChannel | WebhookChannel | LogChannel
+STAND_IN = LogChannel()
+"""The log in place of a channel that nobody has configured; told by its identity from one that somebody has."""
 
 
 class ChannelMessage(msgspec.Struct, frozen=True):
@@ -148,6 +150,12 @@ class Channels:
     def names(self) -> frozenset[str]:
         """Return every channel that anybody has."""
         return self._settings.names.union(self._functions)
+
+    @property
+    def certain_names(self) -> frozenset[str]:
+        """Return the channels of the deployment that are a function here, or configured."""
+        said = (name for name, channel in self._settings.channels.items() if channel is not STAND_IN)
+        return frozenset(self._functions).union(said)
 
     def has(self, tenant: str, channel: str) -> bool:
         """Return whether a message of this tenant can go that way; in_app needs no configuration."""
