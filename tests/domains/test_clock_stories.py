@@ -85,6 +85,35 @@ async def test_a_wish_that_is_held_while_its_person_moves_is_told_in_their_new_m
         assert [done.status for done in (await bt.intents.history("nine")).items] == ["success"] * 3
 
 
+# -- a hold over the change of the clock
+
+
+@pytest.mark.parametrize(
+    ("night", "until", "expected"),
+    [
+        # Forward: the half past two that is skipped is owed at the end of the hold, which is when her night ends.
+        ("2026-03-28", "2026-03-29T05:00:00Z", ["03-28 06:00", "03-29 05:00", "03-30 05:00"]),
+        # The hold ends in her night, an hour before it does by the new clock.
+        ("2026-03-28", "2026-03-29T04:00:00Z", ["03-28 06:00", "03-29 05:00", "03-30 05:00"]),
+        # Back: the half past two that comes twice is owed once.
+        ("2026-10-24", "2026-10-25T10:00:00Z", ["10-24 05:00", "10-25 10:00", "10-26 06:00"]),
+    ],
+)
+async def test_a_hold_over_the_change_of_the_clock_owes_one_brief_for_the_night(
+    tmp_path: Path, night: str, until: str, expected: list[str]
+) -> None:
+    async with story(tmp_path, f"{night}T00:00:00Z", {"notifications": CALM}) as bt:
+        await bt.notifications.set_preferences("ann", NIGHT)
+        await bt.schedules.create(
+            {"schedule_id": "brief", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "target": BRIEF}
+        )
+        await bt.advance(to=f"{night}T20:00:00Z")
+        hold = {"domains": ["automation", "notifications"], "until": until, "reason": "the night of the clocks"}
+        await bt.mine.tenants.set_hold(hold)
+        await bt.advance(by_s=40 * 3_600)
+        assert await heard(bt, "ann") == expected
+
+
 # -- an agent that is woken, asks and tells
 
 
