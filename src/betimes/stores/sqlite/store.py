@@ -40,40 +40,6 @@ class _Opened(NamedTuple):
     reader: ConnectionThread
 
 
-class _Transaction:
-    """A transaction as a context: it waits for its turn, starts, and is undone when it is left without a commit."""
-
-    _turn: asyncio.Lock
-    _tx: SqliteTx
-
-    def __init__(
-        self,
-        take_turn: Callable[[], Awaitable[tuple[ConnectionThread, asyncio.Lock]]],
-        clock: Callable[[], Instant],
-        start: Callable[[SqliteTx], Awaitable[None]],
-    ) -> None:
-        self._take_turn = take_turn
-        self._clock = clock
-        self._start = start
-
-    async def __aenter__(self) -> SqliteTx:
-        writer, self._turn = await self._take_turn()
-        self._tx = SqliteTx(writer, self._clock)
-        try:
-            await self._start(self._tx)
-        # Python calls no `__aexit__` after `__aenter__` has raised, and the turn is taken by now.
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self._tx
-
-    async def __aexit__(self, *_: object) -> None:
-        try:
-            await self._tx.undo()
-        finally:
-            self._turn.release()
-
-
 class SqliteStore(SqliteReadModel):
     """A file, or a `file:` URI, and the clock its transactions read.
 
@@ -161,16 +127,16 @@ class SqliteStore(SqliteReadModel):
             message = f"{self.path} was held by another transaction of this process for {LOCK_TIMEOUT_S:g} s; try again"
             raise Unavailable(message) from error
 
-    def begin(self, ask: contract.LockRequest) -> _Transaction:
-        return _Transaction(self._take_turn, self.clock, lambda tx: tx.start(ask))
+    def begin(self, ask: contract.LockRequest) -> SqliteTx:
+        return SqliteTx(self._take_turn, self.clock, lambda tx: tx.start(ask))
 
     def begin_due(
         self, index: contract.DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[contract.DueBounds]
-    ) -> _Transaction:
+    ) -> SqliteTx:
         def start(tx: SqliteTx) -> Awaitable[None]:
             return tx.start_due(index, kinds, limit, self._held, **bounds)
 
-        return _Transaction(self._take_turn, self.clock, start)
+        return SqliteTx(self._take_turn, self.clock, start)
 
     async def _read(
         self, job: Callable[Concatenate[Connection, _P], _Result], *args: _P.args, **kwargs: _P.kwargs

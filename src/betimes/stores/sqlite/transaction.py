@@ -12,18 +12,19 @@ that has become slow.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import Any, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, DueBounds, DueIndex, LockRequest, Row, SeenKey
+from betimes.engine.store import NO_ROW, Changes, DueBounds, DueIndex, LockRequest, Row, SeenKey
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.connection_thread import ConnectionThread
@@ -43,9 +44,17 @@ _SHARED_QUERIES: Mapping[DueIndex, str] = {"alarm": "alarms_in_shares", "due": "
 
 
 class SqliteTx:
-    """One transaction on the writer's connection."""
+    """One transaction on the writer's connection: it waits for its turn, and is undone if left without a commit."""
 
-    def __init__(self, writer: ConnectionThread, clock: Callable[[], Instant]) -> None:
+    _writer: ConnectionThread
+    _turn: asyncio.Lock
+
+    def __init__(
+        self,
+        take_turn: Callable[[], Awaitable[tuple[ConnectionThread, asyncio.Lock]]],
+        clock: Callable[[], Instant],
+        begin: Callable[[SqliteTx], Awaitable[None]],
+    ) -> None:
         self.now: Instant = 0
         self.rows: dict[StreamId, Row] = {}
         self.unchanged: set[StreamId] = set()
@@ -54,9 +63,29 @@ class SqliteTx:
         # Ended: no further step may follow. Over: the commit stands, so there is nothing to undo.
         self._ended = False
         self._over = False
-        self._writer = writer
+        self._take_turn = take_turn
         self._clock = clock
+        self._begin = begin
         self._places: dict[StreamId, RowPlace] = {}
+
+    async def __aenter__(self) -> Self:
+        self._writer, self._turn = await self._take_turn()
+        try:
+            await self._begin(self)
+        # Python calls no `__aexit__` after `__aenter__` has raised, and the turn is taken by now.
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give the lock back without a trace, unless a commit did; whatever happens to the caller meanwhile."""
+        self._ended = True
+        try:
+            if not self._over:
+                await self._writer.undo()
+        finally:
+            self._turn.release()
 
     async def start(self, ask: LockRequest) -> None:
         """Take the write lock, then look at what is asked for; a little of it without leaving the event loop."""
@@ -111,7 +140,7 @@ class SqliteTx:
 
     async def commit(self, changes: Changes) -> None:
         def job(connection: Connection) -> None:
-            write_changes(connection, changes, self._places, self._clock())
+            write_changes(connection, changes, self._places, self.now)
             connection.commit()
 
         few = len(changes.streams) + len(changes.segments) + len(changes.effects) <= ROWS_WRITTEN_HERE_MAX
@@ -122,12 +151,6 @@ class SqliteTx:
         else:
             await self._step(job)
         self._over = self._ended = True
-
-    async def undo(self) -> None:
-        """Give the lock back without a trace, unless a commit did; whatever happens to the caller meanwhile."""
-        self._ended = True
-        if not self._over:
-            await self._writer.undo()
 
     async def _step(self, job: Callable[[Connection], _Result]) -> _Result:
         """One visit to the thread; after one that failed there is no transaction to go on with."""
@@ -154,17 +177,13 @@ class SqliteTx:
         for number, *columns in connection.json_of_rows("find_streams", rows):
             stream = streams[number]
             missing.remove(stream)
-            self._place(stream, columns, asked[stream])
+            place = self._places[stream] = RowPlace(*columns[:8])
+            if place.version == asked[stream]:
+                self.unchanged.add(stream)
+            else:
+                self.rows[stream] = row_of(place, columns[8])
         self.unchanged.update(stream for stream in missing if asked[stream] == 0)
         self.rows.update((stream, NO_ROW) for stream in missing if asked[stream] != 0)
-
-    def _place(self, stream: StreamId, columns: list[Any], cached: int = NOT_CACHED) -> None:
-        place = RowPlace(*columns[:8])
-        self._places[stream] = place
-        if place.version == cached:
-            self.unchanged.add(stream)
-        else:
-            self.rows[stream] = row_of(place, columns[8])
 
     def _look_at_sends(self, connection: Connection, sends: Sequence[EffectId]) -> None:
         """Of each source, its oldest sends up to the first that is not asked for."""
