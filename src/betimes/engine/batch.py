@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.deciders import NO_READS, Command
+from betimes.core.deciders import Command
 from betimes.core.errors import (
     BetimesError,
     Fault,
@@ -41,7 +41,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.holds import TenantHold, hold_in_force, tenant_hold
 from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream
@@ -107,8 +107,7 @@ class Batch:
     def _needed_under(self, policy: Policy, tenant: str, jobs: Sequence[Job]) -> Iterator[StreamId]:
         for job in jobs:
             if job.stream and job.tenant == tenant:
-                streams, reads = streams_of(self._kinds, job, policy), reads_of(self._kinds, job.stream)
-                job.policy, job.streams, job.reads = policy, streams, reads
+                note_streams(self._kinds, job, policy)
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str, policy: Policy | None = None) -> Recorded | None:
@@ -121,7 +120,7 @@ class Batch:
             return self._settle_only(job)
         # The policy in force is found inside the transaction, whatever was guessed when its streams were asked for.
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
-        lives = self._lives_of(job, stream, policy) if policy else None
+        lives = self._lives_of(job, policy) if policy else None
         if job.send and self.holds and self.is_held(job.send.source):
             job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
             self._blocked_sources.add(job.send.source)  # if that is in this very batch, the next must not overtake it
@@ -136,7 +135,7 @@ class Batch:
         try:
             recorded = self._decide(job, turn_id, policy, lives)
         except StreamExists as made:
-            job.also_locks = (*job.also_locks, made.stream)
+            job.also_locks, job.policy = (*job.also_locks, made.stream), None
             return self._hold(job)
         if recorded is not HELD and (job.send or job.ended):
             self._finish(job)
@@ -250,20 +249,18 @@ class Batch:
         live = self.loaded[stream] = LoadedStream(stream, kind, entry)
         return live
 
-    def _lives_of(self, job: Job, stream: StreamId, policy: Policy) -> list[LoadedStream] | None:
+    def _lives_of(self, job: Job, policy: Policy) -> list[LoadedStream] | None:
         """The job's streams, its own first, if all are here and none is waited for by an earlier job."""
-        if job.policy is policy:
-            streams, reads = job.streams, job.reads
-        else:
-            streams, reads = streams_of(self._kinds, job, policy), reads_of(self._kinds, stream)
+        if job.policy is not policy:
+            note_streams(self._kinds, job, policy)
         lives = []
-        for name in streams:
+        for name in job.streams:
             live = self.find_stream(name)
             if live is None or (self._blocked and name in self._blocked):
                 return None
             lives.append(live)
         # A read stream that a held job may still write must wait too: whoever comes behind sees what it writes.
-        for name in reads:
+        for name in job.reads:
             if name in self._unsettled or self.find_stream(name) is None:
                 return None
         return lives
@@ -345,12 +342,11 @@ class Batch:
         if own.stream.kind == "tenant":
             self._policies_used.clear()  # whatever comes behind it in the batch goes by the new one
 
-    def view_others(self, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
-        own = lives[0]
-        if len(lives) == 1 and own.decider.reads is NO_READS:
+    def view_others(self, turn: Turn, lives: list[LoadedStream]) -> Mapping[StreamId, Any]:
+        reads = turn.job.reads
+        if len(lives) == 1 and not reads:
             return _NO_OTHERS
-        shared = own.decider.reads(own.stream)
-        looked_at = {name: live.state for name in shared if (live := self.loaded.get(name) or self.find_stream(name))}
+        looked_at = {name: self.loaded[name].state for name in reads}
         return looked_at | {live.stream: live.state for live in lives[1:]}
 
     def find_other(self, stream: StreamId, lives: list[LoadedStream]) -> LoadedStream:

@@ -23,6 +23,7 @@ commands nor the alarms that are still due.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -50,7 +51,6 @@ from betimes.engine.collector_pause import pause_collector
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
 from betimes.engine.reports import Observer, Report, Reporter, storable_text
-from betimes.engine.required_streams import reads_of
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
 from betimes.engine.transactions import DueRequest, Result, Transactions
@@ -66,6 +66,7 @@ PART_OF_ENDS = 4
 FAILURES_REMEMBERED_MAX = 10_000
 SNOOZE_ERROR_CHARS_MAX = 500
 """Of what is kept of a failed wake's error."""
+_log = logging.getLogger("betimes")
 
 
 class DuePass:
@@ -172,14 +173,14 @@ class CommitQueue:
         """Take ends of calls and commands: a quarter of the batch for ends, and what the others leave free."""
         most = self._settings.batch_max
         commands = self.waiting.take(most - min(self._ends.size, most // PART_OF_ENDS))
-        self._had_callers = not all(job.is_internal for job in commands)
+        self._had_callers = any(job.answer for job in commands)
         # A batch that is too small for parts has one end on top, or one of the two would wait for ever.
         return self._ends.take(max(most - len(commands), 1)) + commands if self._ends.size else commands
 
     @property
     def has_callers(self) -> bool:
         """Whether somebody waits for a command, or waited for the last batch and may ask again."""
-        return self._had_callers or any(not job.is_internal for job in self.waiting)
+        return self._had_callers or any(job.answer for job in self.waiting)
 
     @property
     def count(self) -> int:
@@ -238,21 +239,13 @@ class CommitQueue:
         unsettled: set[StreamId] = set()
         results: list[Result] = []
         for job in jobs:
-            waits = job.stream in held or self._looks_at(job, unsettled)
+            waits = job.stream in held or not unsettled.isdisjoint(job.reads)
             result = None if waits else await self._alone(job)
             if result is None:
                 held.add(job.stream)
                 unsettled.update(job.streams)
             results.append(result)
         return results
-
-    def _looks_at(self, job: Job, streams: set[StreamId]) -> bool:
-        if job.stream is None or not streams:
-            return False
-        try:
-            return not streams.isdisjoint(reads_of(self._kinds, job.stream))
-        except BetimesError:
-            return False  # its caller is told when the job is taken
 
     async def _alone(self, job: Job) -> Result:
         last: BetimesError = Conflict(f"{job.name} met a conflict")
@@ -296,8 +289,11 @@ class CommitQueue:
 
     def _hand_on(self, batch: Batch) -> None:
         """Queue the commands to other streams that a commit left; tell the dispatcher and the alarms of the rest."""
-        if self.observe:
-            self.observe(batch.changes.segments)
+        try:
+            if self.observe:
+                self.observe(batch.changes.segments)
+        except Exception:  # noqa: BLE001 — whoever counts must not be in the way
+            _log.exception("an observer of commits failed")
         for effect in batch.changes.effects:
             if effect.is_leased:
                 continue  # begun by whoever took it

@@ -36,7 +36,7 @@ from betimes.engine.jobs import WAKE, AnswerPart, Job, JointAnswer, Submission
 from betimes.engine.orphans import OrphanWatch
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.policy_change import PolicyChangePass
-from betimes.engine.reports import Observer, Report, Reporter, guard_observer, guard_reporter, log_report
+from betimes.engine.reports import Observer, Report, Reporter, guard_reporter, log_report
 from betimes.engine.send_recovery import SendRecovery
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Backlog, Store
@@ -79,8 +79,7 @@ class Engine:
         self.read_in = transactions.read_in
         """Decodes a listed row and keeps it cached, for whoever is about to submit a command to its stream."""
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
-        if observe:
-            self._queue.observe = guard_observer(observe)
+        self._queue.observe = observe
         self._hold_watch = HoldWatch(store, self.kinds, self._policies.holds, settings.poll_s, report)
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         if any(decider.heeds for decider in deciders):

@@ -71,9 +71,6 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if problems:
             raise Invalid("; ".join(message for _, message in problems), problems)
 
-    def key_id(self) -> KeyId | None:
-        return KeyId(self.stream.tenant, self.collection or self.stream.kind, self.key) if self.key else None
-
 
 Outcome: TypeAlias = Recorded | BaseException
 
@@ -207,7 +204,7 @@ class Job:
         self.stream = asked.stream if asked else None
         self.tenant = asked.stream.tenant if asked else ended.id.tenant if ended else ""
         """The tenant whose turn in the queue it takes."""
-        self.key = asked.key_id() if asked else None
+        self.key = KeyId(self.tenant, asked.collection or asked.stream.kind, asked.key) if asked and asked.key else None
         self.cause = cause
         self.send = send
         self.ended = ended

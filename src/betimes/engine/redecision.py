@@ -30,7 +30,7 @@ from betimes.engine.jobs import Job, Submission
 from betimes.engine.past_holds import read_past_holds
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
 from betimes.engine.replay import Replayed
-from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.required_streams import note_streams
 from betimes.engine.store import PAGE_MAX, Store
 from betimes.engine.tenants.model import TenantState
 
@@ -90,8 +90,8 @@ async def load_past(engine: Engine, segment: Segment) -> Past:
     command = kinds.of(stream).command(segment.command, segment)
     job = _job(segment, command)
     reader = _Reader(engine, segment)
-    names = dict.fromkeys((*streams_of(kinds, job, policy), *reads_of(kinds, stream)))
-    streams = {name: await reader.read(name) for name in names}
+    note_streams(kinds, job, policy)
+    streams = {name: await reader.read(name) for name in dict.fromkeys((*job.streams, *job.reads))}
     tenant = await read_past_holds(engine.store, kinds, segment)
     return Past(segment=segment, command=command, streams=streams, policy=policy, tenant=tenant)
 

@@ -33,7 +33,7 @@ from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
 from betimes.engine.memory_transaction import EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events
@@ -303,8 +303,7 @@ class Rehearsal:
         assert policy is not None
         watched = WatchedPolicy(policy)
         self._memo = memo = DecisionMemo(watched, self._moment.now)
-        job.policy, job.streams = watched, streams_of(self._kinds, job, watched)
-        job.reads = reads_of(self._kinds, stream)
+        note_streams(self._kinds, job, watched)
         version = self._find(stream).version
         for name in (*job.streams, *job.reads):
             memo.saw(self._find(name))

@@ -36,18 +36,6 @@ def guard_reporter(report: Reporter) -> Reporter:
     return report_safely
 
 
-def guard_observer(observe: Observer) -> Observer:
-    """Return the observer, unable to break its callers."""
-
-    def observe_safely(segments: Sequence[Segment]) -> None:
-        try:
-            observe(segments)
-        except Exception:  # noqa: BLE001 — whoever counts must not be in the way
-            _log.exception("an observer of commits failed")
-
-    return observe_safely
-
-
 def storable_text(text: str, chars_max: int) -> str:
     """Return text that every store can keep: bounded, no NUL, no lone surrogate."""
     return text[:chars_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -10,31 +10,23 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job
 
 
-def streams_of(kinds: Kinds, job: Job, policy: Policy) -> tuple[StreamId, ...]:
-    """The streams a job must hold, its own first; those a wake ahead of it needs are among them."""
+def note_streams(kinds: Kinds, job: Job, policy: Policy) -> None:
+    """Note on a job what it must hold under a policy, its own stream first, and what it only looks at.
+
+    The streams that a wake ahead of it needs are among those it holds. Raise `Fault` if the decider fails.
+    """
     asked = job.submission
     stream, decider = asked.stream, kinds.by_name[asked.stream.kind].decider
-    if decider.needs is NO_NEEDS and not job.also_locks:
-        return (stream,)
+    needed: tuple[StreamId, ...] = ()
     try:
-        needed = decider.needs(stream, asked.command, policy)
-        # An alarm that is due rings in the same turn, ahead of the command.
-        woken = decider.needs(stream, WAKE, policy)
+        if decider.needs is not NO_NEEDS:
+            # An alarm that is due rings in the same turn, ahead of the command.
+            needed = (*decider.needs(stream, asked.command, policy), *decider.needs(stream, WAKE, policy))
+        reads = () if decider.reads is NO_READS else decider.reads(stream)
     except BetimesError:
         raise
     except Exception as error:
         raise Fault(f"asking what {stream} needs failed: {error!r}") from error
-    if not needed and not woken and not job.also_locks:
-        return (stream,)
-    return tuple(dict.fromkeys((stream, *needed, *woken, *job.also_locks)))
-
-
-def reads_of(kinds: Kinds, stream: StreamId) -> tuple[StreamId, ...]:
-    """The streams a job looks at without holding them."""
-    decider = kinds.by_name[stream.kind].decider
-    if decider.reads is NO_READS:
-        return ()
-    try:
-        return decider.reads(stream)
-    except Exception as error:
-        raise Fault(f"asking what {stream} looks at failed: {error!r}") from error
+    others = (*needed, *job.also_locks)
+    job.streams = tuple(dict.fromkeys((stream, *others))) if others else (stream,)
+    job.policy, job.reads = policy, reads

@@ -29,7 +29,7 @@ from betimes.engine.cache import NO_ENTRY, Cached, StateCache
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Job
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.required_streams import reads_of, streams_of
+from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import (
     NOT_CACHED,
@@ -190,13 +190,11 @@ class Transactions:
         if job.stream is None:
             return ()
         try:
-            job.policy = policy = self._policies.guess(job.tenant)
-            job.streams = streams = streams_of(self._kinds, job, policy)
-            job.reads = reads_of(self._kinds, job.stream)
+            note_streams(self._kinds, job, self._policies.guess(job.tenant))
         except BetimesError:
             job.policy, job.reads = None, ()  # its caller is told when the job is taken
             return ()
-        return streams
+        return job.streams
 
     def _reads(self, jobs: Sequence[Job], locks: dict[StreamId, int]) -> dict[StreamId, int]:
         """Return what is looked at without a lock: policies, and whatever the jobs' deciders share with others."""

@@ -147,7 +147,7 @@ class TurnSite(Protocol):
     @property
     def writer(self) -> DecisionSink: ...
 
-    def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
+    def view_others(self, turn: Turn, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
         """Return the states a decision may see besides its own: those it holds, and those it only looks at."""
 
     def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
@@ -225,7 +225,7 @@ def wake_stream(site: TurnSite, turn: Turn, loaded: list[LoadedStream]) -> Recor
 def step(site: TurnSite, turn: Turn, loaded: list[LoadedStream], command: Command, key: KeyId | None) -> Recorded:
     """Decide one command and write what was decided; raise `Refused` if it is refused."""
     own = loaded[0]
-    others = site.view_others(loaded)
+    others = site.view_others(turn, loaded)
     view = View(own.stream, own.state, own.version, others, key.key if key else None, turn.asked.correlation)
     decision = decide_command(own, view, command, turn)
     if isinstance(decision, Refusal):

@@ -27,7 +27,7 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import WAKE, Job, Submission
-from betimes.engine.required_streams import streams_of
+from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Changes
 from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events, fold_stream, take_turn, turn_instant
@@ -114,7 +114,8 @@ class Scenario(Generic[State]):
         asked, own = job.submission, self._own
         self.outcome = Decision()  # of a wake that comes too early
         self._raised: Exception | None = None
-        self._shown = (*self.decider.reads(self.stream), *streams_of(self._kinds, job, self.policy)[1:])
+        note_streams(self._kinds, job, self.policy)
+        self._shown = (*job.reads, *job.streams[1:])
         turn = Turn("", turn_instant(self.now, [own]), self.policy, job, asked)
         try:
             recorded = take_turn(self, turn, [own], asked.command, job.key, WAKES_MAX)
@@ -144,7 +145,7 @@ class Scenario(Generic[State]):
     def writer(self) -> Self:
         return self
 
-    def view_others(self, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
+    def view_others(self, turn: Turn, loaded: list[LoadedStream]) -> Mapping[StreamId, Any]:
         return {stream: self.others.get(stream) for stream in self._shown if stream != self.stream}
 
     def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:

@@ -21,6 +21,7 @@ from betimes.core.policies import PolicyBook
 from betimes.core.segments import GENESIS, Recorded, Segment, segment_digest
 from betimes.core.streams import StreamId
 from betimes.engine.codecs import Kinds
+from betimes.engine.jobs import Job
 from betimes.engine.store import SEND
 from betimes.engine.tenants.decide import tenant_decider
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
@@ -217,7 +218,7 @@ def _acknowledged(world: World, number: int, submission: Any, recorded: Recorded
         return
     if segment is None:
         yield f"a{number} was answered {recorded.segment_id}, which is not on the ledger"
-    elif recorded.replayed and (segment.key != submission.key_id() or own):
+    elif recorded.replayed and (segment.key != Job(submission).key or own):
         yield f"a{number} was answered from {segment.handle}, which has another key, or wrote something itself"
     elif not recorded.replayed and own != [segment]:
         yield f"a{number} was answered {segment.handle}, which is not its own"
