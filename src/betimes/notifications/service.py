@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from betimes.core.checks import Examined, Rule, readable
 from betimes.core.datetimes import instant, moment
 from betimes.core.deciders import Command, Decision, View, Wake
-from betimes.core.errors import BetimesError, NotFound
+from betimes.core.errors import BetimesError, Invalid, NotFound
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
@@ -102,7 +102,7 @@ class Notifications(Inboxes):
     ) -> list[NotificationVerdict | BetimesError]:
         """Send each as if it came alone, those to one person in their order; an error stands where a verdict would."""
         require_batch(requests, "items", BATCH_MAX)
-        checked = await self._check_requests(requests, NotificationRequest)
+        checked = await self._check_requests(requests)
         valid = [request for request in checked if isinstance(request, NotificationRequest)]
         commands = await self._commands_with_scores(valid)
         sent = iter(await self.engine.submit_many(list(map(self._submission, valid, commands))))
@@ -118,38 +118,40 @@ class Notifications(Inboxes):
             return answer
         return self._verdict_view(answer, request.event_id, trace=trace)
 
-    async def _check_request(self, request: Any, kind: type[Request]) -> Request:
-        """Return the request; raise `Invalid` with everything that is wrong with it."""
-        [checked] = await self._check_requests([request], kind)
-        if isinstance(checked, BetimesError):
-            raise checked
-        return checked
+    async def _check_request(self, request: Any, kind: type[Request], policy: Policy | None = None) -> Request:
+        """Return the request; raise `Invalid` with everything that is wrong with it, by types and by policy."""
+        found: Examined[Request] = examine_request(request, kind)
+        found.judge(notification_rules(self.caller.tenant))
+        if found.found.total:
+            policy = policy or await self.engine.policy_of(self.caller.tenant)
+            found.judge(_name_rules(policy[NotificationsPolicy]))
+            raise found.found.refusal()
+        return found.value
 
-    async def _check_requests(self, requests: Sequence[Any], kind: type[Request]) -> list[Request | BetimesError]:
-        """Return each request, or the error that names everything wrong with it, by types and by policy."""
-        checked: list[Request | BetimesError] = []
-        rules, policy = notification_rules(self.caller.tenant), None
+    async def _check_requests(self, requests: Sequence[Any]) -> list[NotificationRequest | BetimesError]:
+        """Return each request, or the error that names everything wrong with it."""
+        checked: list[NotificationRequest | BetimesError] = []
+        policy = None
         async for request in in_slices(requests):
             try:
-                found: Examined[Request] = examine_request(request, kind)
-                found.judge(rules)
-                if found.found.total:
-                    policy = policy or (await self.engine.policy_of(self.caller.tenant))[NotificationsPolicy]
-                    found.judge(_name_rules(policy))
-                    raise found.found.refusal()
-                checked.append(found.value)
+                checked.append(await self._check_request(request, NotificationRequest, policy))
+            except Invalid as error:
+                checked.append(error)
+                # Read for the others that are wrong too: a batch may hold hundreds of them.
+                policy = policy or await self.engine.policy_of(self.caller.tenant)
             except BetimesError as error:
                 checked.append(error)
         return checked
 
     def _submission(self, request: NotificationRequest, command: Notify) -> Submission:
-        return self.submission(
-            inbox_stream(self.caller.tenant, request.user_id),
-            command,
+        return Submission(
+            stream=inbox_stream(self.caller.tenant, request.user_id),
+            command=command,
             key=request.event_id,
             collection=NOTIFICATIONS,
             request=request.user_id,
-            correlation=request.correlation_id or "",
+            actor=self.caller.actor,
+            correlation=request.correlation_id or self.caller.correlation,
         )
 
     # -- enrichment
