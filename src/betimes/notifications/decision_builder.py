@@ -39,12 +39,18 @@ class DecisionBuilder:
         self.also: dict[StreamId, tuple[Event, ...]] = {}
         self.policy: NotificationsPolicy = policy[NotificationsPolicy]
         self._whole_policy = policy
+        self._in_app_refs: tuple[Ref, ...] = ()
+        """The items whose in-app message arrives with this very commit."""
 
     def context(self, item: Item, inbox: InboxState | None = None) -> RuleContext:
         """Return an item of this inbox as the rules see it, or in an inbox that was changed meanwhile."""
         return RuleContext(self.stream, inbox or self.inbox, self.shared_incident, item, self.policy, self.now)
 
     def build(self, verdict: Verdict | None = None, reply: Any = None, promised_at: Instant | None = None) -> Decision:
+        """Return the decision. An in-app delivery is recorded with it: the feed's message is in the same commit."""
+        if self._in_app_refs:
+            self.events.append(Delivered(IN_APP, self.now, self.version))
+            self.report_ending(self._in_app_refs, TargetSettled("delivered"))
         return Decision(
             tuple(self.events), self.also, tuple(self.effects), verdict=verdict, reply=reply, promised_at=promised_at
         )
@@ -60,11 +66,12 @@ class DecisionBuilder:
         digest: bool = False,
         expires_at: Instant | None = None,
     ) -> Delivery | None:
-        """Ask for the delivery; return `None` if no call is needed. Follow its event with `settle_in_app`."""
+        """Ask for the one delivery of this turn; return `None` if no call is needed."""
         segments = tuple(ref.item for ref in refs)
         pending = []
         for channel in channels:
             if channel == IN_APP:
+                self._in_app_refs = refs
                 message = AddMessage(f"m{self.version}", segments, self.now, digest)
                 self.effects.append(Send(feed_stream(self.stream.tenant, self.stream.id), message))
             else:
@@ -89,12 +96,6 @@ class DecisionBuilder:
         said = self.policy.channels.get(channel)
         executor = delivery_executor(channel, by_function=said is not None and said.function)
         return Call(executor, payload, attempts_max=attempts, report_to=self.stream)
-
-    def settle_in_app(self, refs: tuple[Ref, ...], channels: tuple[str, ...]) -> None:
-        """Record an in-app delivery at once: the feed's message is written in the same commit."""
-        if IN_APP in channels:
-            self.events.append(Delivered(IN_APP, self.now, self.version))
-            self.report_ending(refs, TargetSettled("delivered"))
 
     # -- endings
 

@@ -66,7 +66,6 @@ def release_item(
     builder.events.append(
         Released(item.version, item.event_id, item.event_type, context.now, route.first, reasons, *hashes, delivery)
     )
-    builder.settle_in_app(refs, route.first)
     return route.first
 
 
@@ -172,7 +171,6 @@ def _release_digest(builder: DecisionBuilder) -> Decision:
         item = context.item
         builder.events.append(Digested(item.version, item.event_id, (*item.reasons, "DIGEST_RELEASED")))
     builder.events.append(DigestReleased(builder.now, channel, delivery))
-    builder.settle_in_app(refs, (channel,))
     return builder.build(Verdict("NOW", ("DIGEST_RELEASED",)))
 
 

@@ -41,4 +41,3 @@ def _try_next_channel(builder: DecisionBuilder, delivery: Delivery, channel: str
     )
     items = tuple(ref.item for ref in delivery.refs)
     builder.events.append(Rerouted(items, following, builder.now, again))
-    builder.settle_in_app(delivery.refs, (following,))

@@ -24,6 +24,8 @@ from betimes.notifications.rules import PIPELINE, RULES
 _CHANCES_MAX = 16
 _FIRST_STAGE_THAT_POSTPONES = "P4"
 _INCIDENT_RULE = "incident"
+_SCORE_RULE = "score"
+"""The last of the pipeline, so where a rule before it hits it is not in the trace."""
 
 
 class DigestHit(Hit, frozen=True, gc=False):
@@ -78,8 +80,9 @@ def _after_deferrals(context: RuleContext) -> AfterDeferrals:
 def _reply(context: RuleContext, raw: Verdict) -> NotificationReply:
     item, score, ai, source = context.item, None, None, ""
     flags: tuple[str, ...] = ()
-    if "score" in context.__dict__:  # a rule has computed it; an item that no rule weighed has none to show
-        score, ai = context.score.as_text(), decimal_text(context.ai)
+    last = raw.trace[-1]
+    if last.rule == _SCORE_RULE and last.values[0] is not None:  # an item that was not weighed has no score to show
+        score, ai = last.values[0], decimal_text(context.ai)
         source, flags = ("", ("AI_FALLBACK",)) if item.ai is None else (item.ai_source, ())
     shadow = _shadow(context, raw) if context.policy.shadow_rules else None
     return NotificationReply(item.event_id, item.version, score, ai, source, flags, item.defer_count, shadow=shadow)
@@ -168,8 +171,7 @@ def _day_frees_at(context: RuleContext) -> Instant:
 
 def _score_reached_at(context: RuleContext) -> Instant | None:
     """Return when the score reaches the lower threshold: it grows as deliveries leave the last hour."""
-    never = context.policy.thresholds_for(context.item.event_type).never
-    delivered = context.inbox.delivered
+    never, delivered = context.thresholds.never, context.inbox.delivered
     recent = windows.count(delivered, context.now, HOUR_S)
     for left in reversed(range(recent)):
         if context.score_with(left).reaches(never):

@@ -90,9 +90,11 @@ def _fold_setting(
 
 
 def _add_released(inbox: InboxState, event: Released) -> InboxState:
-    seen, prints = inbox.seen, inbox.prints
-    if event.exact:
+    seen, prints, waiting = inbox.seen, inbox.prints, inbox.waiting
+    if event.exact:  # it never waited
         seen, prints = _add_text(inbox, event.exact, event.near, event.at, event.item)
+    else:
+        waiting = _without(waiting, event.item)
     return replace(
         inbox,
         delivered=windows.add(inbox.delivered, event.at),
@@ -100,7 +102,7 @@ def _add_released(inbox: InboxState, event: Released) -> InboxState:
         last_by_type={**inbox.last_by_type, event.event_type: event.at},
         seen=seen,
         prints=prints,
-        waiting=_without(inbox.waiting, event.item),
+        waiting=waiting,
         delivering=_add_delivery(inbox.delivering, event.delivery),
     )
 

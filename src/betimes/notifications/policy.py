@@ -277,7 +277,3 @@ class NotificationsPolicy(_PolicyPart, frozen=True):
     def shadow_rules(self) -> frozenset[str]:
         """The rules that are evaluated and recorded and do not bind."""
         return frozenset(SHADOWABLE_RULES) if self.mode == "shadow" else frozenset(self.shadow)
-
-    def thresholds_for(self, event_type: str) -> Thresholds:
-        kind = self.event_types.get(event_type)
-        return (kind and kind.thresholds) or self.thresholds

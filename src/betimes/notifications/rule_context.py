@@ -15,7 +15,7 @@ from betimes.notifications.composite_score import CompositeScore, composite_scor
 from betimes.notifications.digests import next_window
 from betimes.notifications.fingerprints import distance
 from betimes.notifications.model import InboxState, Incident, Item
-from betimes.notifications.policy import CRITICAL_TYPE, DAY_S, HOUR_S, IN_APP, NotificationsPolicy
+from betimes.notifications.policy import CRITICAL_TYPE, DAY_S, IN_APP, NotificationsPolicy, Thresholds
 from betimes.notifications.quiet_hours import awake_span, quiet_until
 
 RANK = {"LOW": 0, None: 1, "MEDIUM": 1, "HIGH": 2, "CRITICAL": 3}
@@ -186,6 +186,10 @@ class RuleContext:
 
     # -- digests and scores
 
+    @property
+    def thresholds(self) -> Thresholds:
+        return (self.kind and self.kind.thresholds) or self.policy.thresholds
+
     @lazy
     def ai(self) -> int:
         """The provider's score or its fallback, in ten-thousandths."""
@@ -199,7 +203,3 @@ class RuleContext:
         policy, base = self.policy, self.kind.base if self.kind else 0
         hint = policy.hints.exact[self.item.priority]
         return composite_score(policy.weights.exact, hint, self.ai, base, recent, policy.recency_count)
-
-    @lazy
-    def score(self) -> CompositeScore:
-        return self.score_with(windows.count(self.inbox.delivered, self.now, HOUR_S))

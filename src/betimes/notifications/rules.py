@@ -13,6 +13,7 @@ from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
 from betimes.notifications import windows
 from betimes.notifications.local_time import next_day, next_hour, wall_clock_text
+from betimes.notifications.policy import HOUR_S
 from betimes.notifications.rule_context import HIGH, RuleContext
 
 NOTHING = Finding((None,))
@@ -324,7 +325,8 @@ def score(context: RuleContext) -> Finding:
     if context.kind is not None and context.kind.digest and not context.digest_crons:
         # Without a window, items of a digest are delivered singly, HIGH no less than LOW.
         return _skip_score("there is no digest to gather it")
-    found, limits = context.score, context.policy.thresholds_for(context.item.event_type)
+    recent, limits = windows.count(context.inbox.delivered, context.now, HOUR_S), context.thresholds
+    found = context.score_with(recent)
     seen = (found.as_text(), *limits.as_texts)
     if found.reaches(limits.now):
         return Finding(seen)
