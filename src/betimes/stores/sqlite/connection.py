@@ -66,22 +66,19 @@ class Patience:
     def __init__(self) -> None:
         self.given_up = False
         self._until_s = 0.0
-        self._wait_s = LOCK_TIMEOUT_S
+        self.wait_s = LOCK_TIMEOUT_S
+        """How long the next wait may last; whoever has the lock at last sets it back."""
 
     def __call__(self, pauses: int) -> bool:
         if pauses == 0:
-            self._until_s = time.monotonic() + self._wait_s
+            self._until_s = time.monotonic() + self.wait_s
         if self.given_up:
             return False
         if time.monotonic() >= self._until_s:
-            self._wait_s = LOCK_TIMEOUT_S * _AFTER_WAITING_IN_VAIN
+            self.wait_s = LOCK_TIMEOUT_S * _AFTER_WAITING_IN_VAIN
             return False
         time.sleep(random.uniform(_PAUSE_MIN_S, _PAUSE_MAX_S))
         return True
-
-    def note_success(self) -> None:
-        """The lock was had."""
-        self._wait_s = LOCK_TIMEOUT_S
 
 
 class Connection:
@@ -193,7 +190,7 @@ class Connection:
         # A deferred transaction that has read cannot wait for the write lock: if anybody wrote meanwhile, it fails at
         # once.
         self._raw.execute("BEGIN IMMEDIATE")
-        self.patience.note_success()
+        self.patience.wait_s = LOCK_TIMEOUT_S
 
     def begin_snapshot(self) -> None:
         self._raw.execute("BEGIN")

@@ -27,7 +27,8 @@ class ConnectionThread:
         self._path = path
         self._connect = connect
         self._connection: Connection | None = None
-        self._last: Future[Any] | None = None
+        self._last: Future[Any] = Future()
+        self._last.set_result(None)
         # One worker: jobs keep their order, and apsw refuses a connection that two threads use at once.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"betimes-sqlite-{name}")
 
@@ -49,7 +50,7 @@ class ConnectionThread:
         that failed, left nothing behind and may be given to the thread.
         """
         connection = self._connection
-        if connection is None or not self._is_free():
+        if connection is None or not self._last.done():
             return False
         connection.patience.given_up = True  # waiting for a lock here would stop the event loop
         try:
@@ -60,12 +61,9 @@ class ConnectionThread:
             return False
         return True
 
-    def _is_free(self) -> bool:
-        return self._last is None or self._last.done()
-
     def commits_here(self) -> bool:
         """Return whether a few rows can be committed in the caller's own thread without keeping it from other work."""
-        return self._connection is not None and self._is_free() and self._connection.commits_quickly
+        return self._connection is not None and self._last.done() and self._connection.commits_quickly
 
     def commit_here(self, job: Callable[[Connection], None]) -> None:
         """Run a job that commits in the caller's own thread; what it raises is what the thread would."""
@@ -93,7 +91,11 @@ class ConnectionThread:
         try:
             connection = self._connection = self._connection or self._connect()
             connection.patience.given_up = connection.is_hurried = is_hurried
-            return self._undone_if_it_fails(connection, job)
+            try:
+                return job(connection)
+            except BaseException:
+                self._roll_back(connection)
+                raise
         # How its commit ended is found out with a new connection, which reads the log from the file.
         except Unknown:
             self._drop()
@@ -103,15 +105,11 @@ class ConnectionThread:
                 self._drop()
             raise translate_error(error, self._path) from error
 
-    def _undone_if_it_fails(self, connection: Connection, job: Callable[[Connection], _Result]) -> _Result:
+    def _roll_back(self, connection: Connection) -> None:
         try:
-            return job(connection)
-        except BaseException:
-            try:
-                connection.rollback()
-            except apsw.Error:
-                self._drop()
-            raise
+            connection.rollback()
+        except apsw.Error:
+            self._drop()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
