@@ -140,16 +140,9 @@ def direct_decoder(kind: Any) -> msgspec.json.Decoder[Any] | None:
     return msgspec.json.Decoder(kind, float_hook=_finite)
 
 
-def may_hold_fractions(value: msgspec.Struct) -> bool:
-    """Return whether a field that can hold fractions is set.
-
-    Fractions go by way of a float elsewhere: read straight from the text, some would be another number.
-    """
-    return any(getattr(value, name) is not None for name in _fields_of_fractions(type(value)))
-
-
 @cache
-def _fields_of_fractions(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+def fields_of_fractions(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a struct that can hold fractions."""
     return tuple(field.name for field in msgspec.structs.fields(kind) if _holds_fractions(field.type))
 
 

@@ -83,7 +83,7 @@ def _compile(kind: type[msgspec.Struct], sources: tuple[type, ...], given: tuple
         known[f"_convert_{field.name}"] = convert
         # Arguments by place take half the time of those by name; they can be as long as no field was passed over.
         is_next = kind.__match_args__[len(arguments) : len(arguments) + 1] == (field.name,)
-        arguments.append(f"{'' if is_next else f'{field.name}='}({_expression(field.name, value, convert)})")
+        arguments.append(f"{'' if is_next else f'{field.name}='}({_expression(field, value, convert)})")
     if missing:
         names = ", ".join(source.__name__ for source in sources)
         raise TypeError(f"{kind.__name__} cannot be filled from {names}: nothing has {', '.join(missing)}")
@@ -91,12 +91,15 @@ def _compile(kind: type[msgspec.Struct], sources: tuple[type, ...], given: tuple
     return eval(f"lambda {', '.join(parameters)}: _kind({', '.join(arguments)})", known)  # type: ignore[no-any-return]
 
 
-def _expression(name: str, value: str, convert: Convert | None) -> str:
+def _expression(field: msgspec.structs.FieldInfo, value: str, convert: Convert | None) -> str:
     if convert is None:
         return value
+    if UnsetType in options_of(field.type):
+        return f"_convert_{field.name}({value}, _instant)"
+    # Everywhere else nothing stays nothing, and most often that is what there is.
     if convert is _show_instant:  # most conversions are this one, and a call less is a third of its time
-        return f"None if (_at := {value}) is None else _moment(_at)"
-    return f"_convert_{name}({value}, _instant)"
+        return f"None if (_some := {value}) is None else _moment(_some)"
+    return f"None if (_some := {value}) is None else _convert_{field.name}(_some, _instant)"
 
 
 def _find_source(sources: Sequence[type], field: msgspec.structs.FieldInfo) -> tuple[int, str, Any] | None:

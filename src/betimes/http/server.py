@@ -236,28 +236,9 @@ def _agreeing(caller: Caller, path: str, sent: Any) -> Caller:
 
 
 async def _call(route: Route, context: RequestContext) -> Answer | Response:
-    key = context.idempotency_key
-    if not route.keeps_answer or key is None:
-        return await _plain(route, context)
-    name = (context.caller.tenant, route.keeps_answer, key)
-    return await context.process.turns.with_turn(name, lambda: _answer_once(route, context, key))
-
-
-async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer | Response:
-    """Return the answer that is on record under the key, or a new one that is then kept."""
-    answers = Answers(context.engine, context.caller)
-    body = await answers.find(route.keeps_answer, key)
-    if body is None:
-        answer = await _plain(route, context)
-        assert isinstance(answer, Answer)
-        body = await answers.keep(route.keeps_answer, key, _encoder.encode(answer.body))
-    headers = {"Idempotency-Replayed": "true"} if answers.is_replay else {}
-    return Answer(body, route.status, headers)
-
-
-async def _plain(route: Route, context: RequestContext) -> Answer | Response:
+    key = context.idempotency_key if route.keeps_answer else None
     try:
-        answer = await route.answer(context)
+        answer = await (route.answer(context) if key is None else _answer_once(route, context, key))
     except BetimesError as error:
         # Whatever a handler stumbled over in a request that is known to be wrong, the answer names all that is.
         known = context.body.found if isinstance(context.body, Examined) else Findings()
@@ -267,6 +248,22 @@ async def _plain(route: Route, context: RequestContext) -> Answer | Response:
     if isinstance(answer, Answer | Response):
         return answer
     return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
+
+
+async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer:
+    """Return the answer that is on record under the key, or a new one that is then kept; repeats take turns."""
+
+    async def find_or_make() -> Answer:
+        answers = Answers(context.engine, context.caller)
+        body = await answers.find(route.keeps_answer, key)
+        if body is None:
+            answer = await route.answer(context)
+            made = answer.body if isinstance(answer, Answer) else answer
+            body = await answers.keep(route.keeps_answer, key, _encoder.encode(made))
+        headers = {"Idempotency-Replayed": "true"} if answers.is_replay else {}
+        return Answer(body, route.status, headers)
+
+    return await context.process.turns.with_turn((context.caller.tenant, route.keeps_answer, key), find_or_make)
 
 
 def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list[RequestContext | Exception]:
