@@ -34,6 +34,7 @@ SERVICES: tuple[type[Any], ...] = tuple(
     if isinstance(found, cached_property)
 )
 SEEN: dict[type[Any], str] = {
+    Service: "BlockingService",
     Engine: "BlockingEngine",
     Tenancy: "BlockingTenancy",
     Ledger: "BlockingLedger",
@@ -54,18 +55,20 @@ def written() -> str:
 
 
 def _class(kind: type[Any], name: str) -> str:
-    lines = [f"class {name}:"]
-    if issubclass(kind, Service):
+    is_service = issubclass(kind, Service) and kind is not Service
+    lines = [f"class {name}({SEEN[Service]}):" if is_service else f"class {name}:"]
+    if kind is Service:
         lines += ["    caller: betimes.domain.service.Caller", "    last: betimes.core.segments.Recorded | None"]
     if kind is Engine:
         lines += ["    store: betimes.engine.store.Store", "    kinds: betimes.engine.codecs.Kinds"]
-    return "\n".join([*lines, *_members(kind, _bound(kind))])
+    members = _members(kind, _bound(kind), inherited=Service if is_service else object)
+    return "\n".join([*lines, *members])
 
 
-def _members(kind: type[Any], bound: dict[Any, Any]) -> Iterator[str]:
+def _members(kind: type[Any], bound: dict[Any, Any], inherited: type[Any] = object) -> Iterator[str]:
     for name in sorted(dir(kind)):
         found = inspect.getattr_static(kind, name)
-        if name.startswith("_"):
+        if name.startswith("_") or found is inspect.getattr_static(inherited, name, None):
             continue
         if isinstance(found, property) and found.fget:
             yield _property(name, found.fget, bound)
