@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Protocol, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -31,6 +31,7 @@ from betimes.engine.stable_text import spelt_by_identity
 
 Named: TypeAlias = StreamId | Segment | EffectId | str
 """What a text is of, named only when it cannot be read."""
+C = TypeVar("C", bound=Command)
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
@@ -172,20 +173,22 @@ class Kinds:
 
 
 def checkpoint_of(segment: Segment) -> Checkpoint | None:
-    """The checkpoint a segment is, if it is one."""
-    # The tag comes first in the text, so that nearly every segment is told apart without decoding its command.
-    if segment.command is None or not segment.command.startswith('{"type":"Checkpoint"'):
-        return None
-    checkpoint: Checkpoint = decode_text(_checkpoints, segment.command, "the checkpoint", segment)
-    return checkpoint
+    """Return the checkpoint a segment is, if it is one."""
+    return decode_tagged(_checkpoints, segment, '{"type":"Checkpoint"', "the checkpoint")
 
 
 def repair_of(segment: Segment) -> Repair | None:
     """Return the repair a segment is, if it is one."""
-    if segment.command is None or not segment.command.startswith('{"type":"Repair"'):
+    return decode_tagged(_repairs, segment, '{"type":"Repair"', "the repair")
+
+
+def decode_tagged(decoder: msgspec.json.Decoder[C], segment: Segment, start: str, name: str) -> C | None:
+    """Return a segment's command if its text starts with this tag."""
+    # The tag comes first in the text, so that nearly every segment is told apart without decoding its command.
+    if segment.command is None or not segment.command.startswith(start):
         return None
-    repair: Repair = decode_text(_repairs, segment.command, "the repair", segment)
-    return repair
+    command: C = decode_text(decoder, segment.command, name, segment)
+    return command
 
 
 def raw_state(raw: msgspec.Raw) -> str | None:

@@ -12,7 +12,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
 from betimes.domain.struct_forms import From
-from betimes.engine.codecs import decode_text
+from betimes.engine.codecs import decode_tagged
 from betimes.engine.store import Store
 from betimes.notifications.model import Notify, Priority
 
@@ -39,10 +39,7 @@ _notes = msgspec.json.Decoder(Notify)
 
 def note_of(segment: Segment) -> Notify | None:
     """Return the notification that a segment brought, if it brought one."""
-    if segment.command is None or not segment.command.startswith('{"type":"Notify"'):
-        return None
-    note: Notify = decode_text(_notes, segment.command, "the notification of", segment)
-    return note
+    return decode_tagged(_notes, segment, '{"type":"Notify"', "the notification of")
 
 
 async def texts_of(store: Store, inbox: StreamId, versions: Iterable[int]) -> dict[int, Text]:
