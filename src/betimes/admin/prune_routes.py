@@ -12,12 +12,12 @@ async def prune(request: RequestContext) -> PruneOutcome:
 
 ROUTES = (
     Route(
+        "/v1/prune",
+        prune,
+        "Replace old history by checkpoints",
         method="POST",
-        path="/v1/prune",
         scope="admin",
-        answer=prune,
         tag="Administration",
-        summary="Replace old history by checkpoints",
         description="Of each stream, what is older than `before` becomes one checkpoint, which carries the state it "
         "led to. There is no way back. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` "
         "all. When `complete` is false, call again with `next_cursor`.",

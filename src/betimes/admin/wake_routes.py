@@ -20,12 +20,12 @@ async def wake(request: RequestContext) -> WakeView:
 
 ROUTES = (
     Route(
+        "/v1/streams/{kind}/{id}/wake",
+        wake,
+        "Ring a stream's alarm now, if it is due",
         method="POST",
-        path="/v1/streams/{kind}/{id}/wake",
         scope="tick",
-        answer=wake,
         tag="Time and history",
-        summary="Ring a stream's alarm now, if it is due",
         description="Ends the snooze of a stream whose wake failed and wakes it; if that fails again, `error` says why "
         "and it rests once more.",
         body=WakeRequest,

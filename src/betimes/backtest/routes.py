@@ -18,7 +18,7 @@ from betimes.backtest.jobs import (
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.core.errors import NotFound
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
-from betimes.http.routes import Answer, RequestContext, Route
+from betimes.http.routes import Answer, RequestContext
 from betimes.http.service_calls import ServiceCalls, paged, route
 
 TAG = "Backtests"
@@ -81,6 +81,7 @@ async def _progress(request: RequestContext, service: Backtests, backtest_id: st
 _calls = ServiceCalls(_backtests)
 _get = partial(route, method="GET", scope="admin", tag=TAG)
 _post = partial(route, method="POST", scope="admin", tag=TAG)
+_delete = partial(route, method="DELETE", scope="admin", tag=TAG)
 
 ROUTES = (
     _post(
@@ -146,13 +147,10 @@ ROUTES = (
         time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),
-    Route(
-        method="DELETE",
-        path="/v1/backtests/{backtest_id}",
-        scope="admin",
-        answer=_calls.call(Backtests.delete),
-        tag=TAG,
-        summary="Forget a backtest",
+    _delete(
+        "/v1/backtests/{backtest_id}",
+        _calls.call(Backtests.delete),
+        "Forget a backtest",
         description="One that is under way is stopped within a second or two.",
     ),
 )

@@ -155,12 +155,12 @@ def _encode_event(name: str, id: str, data: bytes) -> bytes:
 
 ROUTES = (
     Route(
+        "/v1/verdicts/stream",
+        verdicts,
+        "Verdicts as they happen",
         method="GET",
-        path="/v1/verdicts/stream",
         scope="any:read",
-        answer=verdicts,
         tag=TAG,
-        summary="Verdicts as they happen",
         description="Server-sent events: `event: verdict` with a resume cursor as "
         "its id. The header `Last-Event-ID` resumes; without it, from now on. A comment comes every 15 s. A stream "
         "ends within that time when its key is revoked or expires. A reader "
