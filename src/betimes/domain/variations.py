@@ -18,7 +18,7 @@ from betimes.core.instants import Instant
 VariationKind: TypeAlias = Literal["request", "person", "definition"]
 
 
-class Variation(msgspec.Struct, frozen=True, kw_only=True):
+class Variation(msgspec.Struct, frozen=True):
     """One thing that might have been otherwise: a command or a state in place of the recorded one."""
 
     kind: VariationKind

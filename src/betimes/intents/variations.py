@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,20 +21,12 @@ def vary(command: Command, state: IntentState | None) -> Iterator[Variation]:
     while hours > 1:
         hours //= 2
         definition = replace(state.definition, condition=replace(condition, cooldown_hours=hours))
-        yield _define(
-            f"its cooldown were {hours} h",
-            "condition.cooldown_hours",
-            condition.cooldown_hours,
-            hours,
-            replace(state, definition=definition),
-        )
+        changed, says = replace(state, definition=definition), f"its cooldown were {hours} h"
+        before = condition.cooldown_hours
+        yield Variation("definition", says, "condition.cooldown_hours", before, hours, state=changed)
     if state.last_condition_fire_at is not None:
         changed = replace(state, last_condition_fire_at=None)
-        yield _define("it had not fired before", "last_fired_at", "set", "none", changed)
-
-
-def _define(says: str, path: str, before: Any, after: Any, state: IntentState) -> Variation:
-    return Variation(kind="definition", says=says, path=path, before=before, after=after, state=state)
+        yield Variation("definition", "it had not fired before", "last_fired_at", "set", "none", state=changed)
 
 
 VARIATIONS = Variations(vary=vary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from betimes.notifications.reasons import SHADOWABLE_RULES
 from betimes.notifications.rule_context import RANK
 
 _HINTS = ("MEDIUM", "HIGH", "CRITICAL")
+_request, _person = partial(Variation, "request"), partial(Variation, "person")
 
 
 def names(command: Command, state: InboxState | None, at: Instant) -> Mapping[str, tuple[str, ...]]:
@@ -43,36 +45,29 @@ def _vary_request(command: Notify) -> Iterator[Variation]:
     stronger = _HINTS if hint not in _HINTS else _HINTS[_HINTS.index(hint) + 1 :]
     for after in stronger:
         changed = replace(command, priority_hint=after)
-        yield _request(f"its priority hint were {after}", "priority_hint", hint, after, changed)
+        yield _request(f"its priority hint were {after}", "priority_hint", hint, after, command=changed)
     if command.expires_at is not None:
         changed = replace(command, expires_at=None)
-        yield _request("it did not expire", "expires_at", command.expires_at, None, changed)
+        yield _request("it did not expire", "expires_at", command.expires_at, None, command=changed)
     if not command.requested:
         changed = replace(command, requested=True)
-        yield _request("the person had asked for it", "requested", False, True, changed)
+        yield _request("the person had asked for it", "requested", False, True, command=changed)
     if command.event_type != CRITICAL_TYPE:
         changed = replace(command, event_type=CRITICAL_TYPE)
-        yield _request(f"it were of the type {CRITICAL_TYPE}", "event_type", command.event_type, CRITICAL_TYPE, changed)
-
-
-def _request(says: str, path: str, before: Any, after: Any, command: Command) -> Variation:
-    return Variation(kind="request", says=says, path=path, before=before, after=after, command=command)
+        says = f"it were of the type {CRITICAL_TYPE}"
+        yield _request(says, "event_type", command.event_type, CRITICAL_TYPE, command=changed)
 
 
 def _vary_person(state: InboxState) -> Iterator[Variation]:
     chosen = state.preferences
     if chosen.quiet_hours:
         changed = replace(state, preferences=replace(chosen, quiet_hours=()))
-        yield _person("the person had no quiet hours", "preferences.quiet_hours", "set", "none", changed)
+        yield _person("the person had no quiet hours", "preferences.quiet_hours", "set", "none", state=changed)
     if chosen.opt_out != OptOut():
         changed = replace(state, preferences=replace(chosen, opt_out=OptOut()))
-        yield _person("the person had opted out of nothing", "preferences.opt_out", "set", "none", changed)
+        yield _person("the person had opted out of nothing", "preferences.opt_out", "set", "none", state=changed)
     if state.ban is not None:
-        yield _person("the account were not banned", "ban", "banned", "not banned", replace(state, ban=None))
-
-
-def _person(says: str, path: str, before: Any, after: Any, state: InboxState) -> Variation:
-    return Variation(kind="person", says=says, path=path, before=before, after=after, state=state)
+        yield _person("the account were not banned", "ban", "banned", "not banned", state=replace(state, ban=None))
 
 
 def switch_off(rule: str, names: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:

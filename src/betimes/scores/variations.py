@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from betimes.scores.model import ScoreState
 from betimes.scores.policy import ScoresPolicy
 
 _ACTIVE = ScoresPolicy().active_statuses[0]
+_person = partial(Variation, "person")
 
 
 def names(command: Command, state: ScoreState | None, at: Instant) -> Mapping[str, tuple[str, ...]]:
@@ -27,14 +29,10 @@ def vary(command: Command, state: ScoreState | None) -> Iterator[Variation]:
         return
     if state.status != _ACTIVE:
         changed = replace(state, status=_ACTIVE)
-        yield _person(f"its status were {_ACTIVE}", "game_status", state.status, _ACTIVE, changed)
+        yield _person(f"its status were {_ACTIVE}", "game_status", state.status, _ACTIVE, state=changed)
     if state.interacted_at is not None and state.interacted_at > state.created_at:
         changed = replace(state, interacted_at=None)
-        yield _person("nothing had happened since it was made", "last_interaction_at", "set", "none", changed)
-
-
-def _person(says: str, path: str, before: Any, after: Any, state: ScoreState) -> Variation:
-    return Variation(kind="person", says=says, path=path, before=before, after=after, state=state)
+        yield _person("nothing had happened since it was made", "last_interaction_at", "set", "none", state=changed)
 
 
 def switch_off(rule: str, names: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
