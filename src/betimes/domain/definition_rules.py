@@ -6,13 +6,14 @@ with the reason `NOT_DECLARED`; whoever then changes or enables it takes it over
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode
-from betimes.core.checks import Problem
+from betimes.core.checks import Problem, Rule, broken_rules
 from betimes.core.deciders import Refusal
 from betimes.core.streams import StreamId
 from betimes.domain.targets import NotificationTarget, Target, TriggerTarget
@@ -36,6 +37,11 @@ Owned = TypeVar("Owned", bound=msgspec.Struct)
 
 
 # -- problems, each with its path
+
+
+def definition_problems(path: str, id: str, definition: Any, rules: Sequence[Rule[Any]]) -> tuple[Problem, ...]:
+    """Return all problems of a definition, those of its id first."""
+    return (*id_problems(path, id), *broken_rules(definition, rules), *size_problems(definition))
 
 
 def id_problems(path: str, id: str) -> tuple[Problem, ...]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.core.checks import Problem, Rule, broken_rules
-from betimes.domain.definition_rules import id_problems, own_target_problems, size_problems
+from betimes.core.checks import Problem, Rule
+from betimes.domain.definition_rules import definition_problems, own_target_problems
 from betimes.schedules.model import ScheduleDefinition
 from betimes.schedules.recurrence import RECURRENCE_RULES
 
 
 def schedule_problems(schedule_id: str, definition: ScheduleDefinition) -> tuple[Problem, ...]:
-    found = (*id_problems("schedule_id", schedule_id), *broken_rules(definition, SCHEDULE_RULES))
-    return (*found, *size_problems(definition))
+    return definition_problems("schedule_id", schedule_id, definition, SCHEDULE_RULES)
 
 
 def end_problems(definition: Any) -> tuple[Problem, ...]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.core.checks import Problem, Rule, broken_rules
-from betimes.domain.definition_rules import id_problems, own_target_problems, size_problems
+from betimes.core.checks import Problem, Rule
+from betimes.domain.definition_rules import definition_problems, own_target_problems
 from betimes.sensors.model import SensorDefinition
 
 
 def sensor_problems(sensor_id: str, definition: SensorDefinition) -> tuple[Problem, ...]:
-    found = (*id_problems("sensor_id", sensor_id), *broken_rules(definition, SENSOR_RULES))
-    return (*found, *size_problems(definition))
+    return definition_problems("sensor_id", sensor_id, definition, SENSOR_RULES)
 
 
 def evaluator_problems(definition: Any) -> tuple[Problem, ...]:
