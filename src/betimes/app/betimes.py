@@ -17,7 +17,6 @@ import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from secrets import token_hex
-from types import TracebackType
 from typing import Any, Self
 
 from betimes.admin.secret_rotation import ResealReport, reseal_secrets
@@ -300,9 +299,7 @@ class Betimes(OwnServices):
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # -- services

@@ -14,7 +14,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -139,7 +138,7 @@ class Engine:
             return
         # The queue was started first and is stopped last: calls that come to their end are settled through it.
         queue, *workers = self._tasks
-        await _stop(workers)
+        await stop_tasks(workers)
         self._draining = True
         await self._calls.drain()
         self._draining = False
@@ -152,7 +151,7 @@ class Engine:
                 await self._queue.idle.wait()
         except TimeoutError:
             self._report(Report("drain_incomplete", f"{self._queue.count} jobs"))
-        await _stop([queue])
+        await stop_tasks([queue])
         self._queue.abandon()
         self._tasks.clear()
         await self.store.close()
@@ -161,9 +160,7 @@ class Engine:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _run(self, work: Any) -> None:
@@ -375,7 +372,8 @@ def _check_names(name: str, executors: Mapping[str, Executor]) -> None:
             raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
 
 
-async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def stop_tasks(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until the last of them has ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

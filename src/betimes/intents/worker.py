@@ -33,7 +33,7 @@ from betimes.core.errors import BetimesError, Refused
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.engine import Engine
+from betimes.engine.engine import Engine, stop_tasks
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
 from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms, story_of
@@ -154,7 +154,7 @@ class IntentWorker:
         try:
             await asyncio.wait(tasks)
         finally:
-            await _stop_tasks(*tasks)
+            await stop_tasks(tasks)
             ends.update(task.result() for task in tasks if not task.cancelled())
 
     async def run(self) -> None:
@@ -229,11 +229,11 @@ class IntentWorker:
         except ClaimOver:
             return "claim_lost"
         except asyncio.CancelledError:
-            await _stop_tasks(work, renewing)  # first, so that nobody takes over what is still being done
+            await stop_tasks((work, renewing))  # first, so that nobody takes over what is still being done
             await self._release(held)
             raise
         finally:
-            await _stop_tasks(work, renewing)
+            await stop_tasks((work, renewing))
 
     async def _renew(self, held: HeldClaim) -> None:
         """Renew the claim until it is lost."""
@@ -323,12 +323,6 @@ class IntentWorker:
             status="condition_not_met", claim_token=held.token, trigger_data=seen, evaluation_ms=took_ms
         )
         return report, holds
-
-
-async def _stop_tasks(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _json_number(value: Decimal) -> float | int:
