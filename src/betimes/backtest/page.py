@@ -12,21 +12,9 @@ from importlib.resources import files
 
 import msgspec
 
+from betimes.backtest import summary
 from betimes.backtest.charts import bar, strip, two_bars
 from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, OutcomeLine, Side
-from betimes.backtest.summary import (
-    HOURS,
-    Pair,
-    candidate_name,
-    change,
-    control_sentence,
-    describe_step,
-    flips_sentence,
-    notes,
-    pairs,
-    reasons,
-    window_sentence,
-)
 from betimes.domain.verdict_views import TraceStep
 
 POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -36,7 +24,7 @@ POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 def page(report: BacktestReport) -> str:
     """Return the whole page."""
     several = len(report.candidates) > 1
-    title = "Backtest: " + ", ".join(candidate_name(candidate) for candidate in report.candidates)
+    title = "Backtest: " + ", ".join(summary.candidate_name(candidate) for candidate in report.candidates)
     return "".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -44,7 +32,7 @@ def page(report: BacktestReport) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY_HEADER)}">',
             f"<title>{escape(title)}</title><style>{_style()}</style></head><body>",
             '<header class="top"><h1>What another policy would have changed</h1>',
-            f'<p class="soft">{escape(window_sentence(report))}</p></header><main>',
+            f'<p class="soft">{escape(summary.window_sentence(report))}</p></header><main>',
             _control(report.control),
             _comparison(report.candidates) if several else "",
             *(_candidate(place, candidate) for place, candidate in enumerate(report.candidates)),
@@ -60,7 +48,7 @@ def _style() -> str:
 
 def _control(control: ControlReport) -> str:
     css = "good" if control.reproduced else "bad"
-    told = f'<div class="control {css}" role="status">{escape(control_sentence(control))}</div>'
+    told = f'<div class="control {css}" role="status">{escape(summary.control_sentence(control))}</div>'
     if not control.differences:
         return told
     rows = (
@@ -83,9 +71,9 @@ def _comparison(candidates: Sequence[CandidateReport]) -> str:
     rows = []
     for place, candidate in enumerate(candidates):
         cost = candidate.cost
-        title = f"{candidate_name(candidate)}: {candidate.flip_count:,} changed answers"
+        title = f"{summary.candidate_name(candidate)}: {candidate.flip_count:,} changed answers"
         rows.append(
-            f'<tr><th scope="row"><a href="#candidate-{place}">{escape(candidate_name(candidate))}</a></th>'
+            f'<tr><th scope="row"><a href="#candidate-{place}">{escape(summary.candidate_name(candidate))}</a></th>'
             f"<td class='number'>{candidate.flip_count:,}</td><td class='bar'>{bar(candidate.flip_count, most, title)}"
             f"</td>{_change_cell(cost.runs_allowed)}{_change_cell(cost.told)}{_change_cell(cost.told_at_night)}</tr>"
         )
@@ -105,7 +93,7 @@ def _change_cells(before: int, after: int) -> tuple[str, str, str]:
 def _difference(before: float, after: float) -> str:
     if before == after:
         return '<span class="soft">=</span>'
-    return f'<span class="{"more" if after > before else "less"}">{change(before, after)}</span>'
+    return f'<span class="{"more" if after > before else "less"}">{summary.change(before, after)}</span>'
 
 
 # -- one candidate
@@ -116,8 +104,8 @@ def _candidate(place: int, candidate: CandidateReport) -> str:
     return "".join(
         (
             f'<section class="candidate" id="candidate-{place}" aria-labelledby="name-{place}">',
-            f'<h2 id="name-{place}">{escape(candidate_name(candidate))}{whose}</h2>',
-            f"<p>{escape(flips_sentence(candidate))}</p>",
+            f'<h2 id="name-{place}">{escape(summary.candidate_name(candidate))}{whose}</h2>',
+            f"<p>{escape(summary.flips_sentence(candidate))}</p>",
             _tiles(candidate),
             _flips(candidate),
             _hours(candidate),
@@ -172,7 +160,7 @@ def _hours(candidate: CandidateReport) -> str:
         return ""
     rows = (
         (f"{hour}:00", *_change_cells(before, after))
-        for hour, before, after in zip(HOURS, candidate.hours_before, candidate.hours_after, strict=True)
+        for hour, before, after in zip(summary.HOURS, candidate.hours_before, candidate.hours_after, strict=True)
     )
     table = _table("", ("hour", "before", "after", "change"), rows, numbers={1, 2, 3})
     return (
@@ -235,7 +223,7 @@ def _affected_table(candidate: CandidateReport) -> str:
 
 
 def _notes(candidate: CandidateReport) -> str:
-    told = "".join(f"<li>{escape(line)}</li>" for line in notes(candidate))
+    told = "".join(f"<li>{escape(line)}</li>" for line in summary.notes(candidate))
     return f'<h3>To know about these numbers</h3><ul class="notes">{told}</ul>' if told else ""
 
 
@@ -264,7 +252,7 @@ def _sample(flip: Flip) -> str:
 
 
 def _traces(flip: Flip) -> str:
-    rows = "".join(map(_rule, pairs(flip)))
+    rows = "".join(map(_rule, summary.pairs(flip)))
     ends = f'<tr><th scope="row">the answer</th>{_end(flip.before, "before")}{_end(flip.after, "after")}</tr>'
     return (
         '<table class="traces"><thead><tr><th scope="col">rule</th><th scope="col">before</th>'
@@ -272,7 +260,7 @@ def _traces(flip: Flip) -> str:
     )
 
 
-def _rule(pair: Pair) -> str:
+def _rule(pair: summary.Pair) -> str:
     css, here = (' class="parts"', ' <span class="soft">here they part</span>') if pair.parts else ("", "")
     sides = _trace_cell(pair.before, "before") + _trace_cell(pair.after, "after")
     return f'<tr{css}><th scope="row">{escape(pair.rule)}{here}</th>{sides}</tr>'
@@ -280,17 +268,17 @@ def _rule(pair: Pair) -> str:
 
 def _trace_cell(step: TraceStep | None, side: str) -> str:
     if step is None:
-        return f'<td class="unseen" data-side="{side}">{escape(describe_step(step))}</td>'
+        return f'<td class="unseen" data-side="{side}">{escape(summary.describe_step(step))}</td>'
     held = f' <span class="held">→ {escape(step.reason or "held")}</span>' if step.matched else ""
     shadow = " (shadow)" if step.mode == "shadow" else ""
-    return f'<td data-side="{side}">{escape(describe_step(step))}{held}{shadow}</td>'
+    return f'<td data-side="{side}">{escape(summary.describe_step(step))}{held}{shadow}</td>'
 
 
 def _end(side: Side, name: str) -> str:
     until = f" until {side.until}" if side.until else ""
     return (
-        f'<td data-side="{name}"><span class="held">{escape(side.outcome)}</span> {escape(reasons(side.reasons))}'
-        f"{escape(until)}</td>"
+        f'<td data-side="{name}"><span class="held">{escape(side.outcome)}</span> '
+        f"{escape(summary.reasons(side.reasons) + until)}</td>"
     )
 
 

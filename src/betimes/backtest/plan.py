@@ -164,7 +164,7 @@ def sweep_policies(base: Body, settings: Sweep) -> dict[str, dict[str, Any]]:
         for (path, _), value in zip(axes, values, strict=True):
             policy = merge(policy, _nest(path.split("."), value))
         chosen = zip(paths, values, strict=True)
-        policies[" ".join(f"{path}={_value_text(value)}" for path, value in chosen)] = policy
+        policies[" ".join(f"{path}={value_text(value)}" for path, value in chosen)] = policy
     return policies
 
 
@@ -190,5 +190,5 @@ def _nest(path: list[str], value: Any) -> Mapping[str, Any]:
     return {head: _nest(rest, value) if rest else value}
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from betimes.backtest.domain_rules import NOUNS
+from betimes.backtest.plan import value_text
 from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip
 from betimes.domain.verdict_views import TraceStep
 
@@ -140,12 +141,8 @@ def describe_step(step: TraceStep | None) -> str:
     """Return the values a rule saw, in a line."""
     if step is None:
         return "not looked at"
-    values = ", ".join(f"{name} {plain(value)}" for name, value in step.values.items() if value is not None)
+    values = ", ".join(f"{name} {value_text(value)}" for name, value in step.values.items() if value is not None)
     return values or "–"
-
-
-def plain(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def reasons(of: Iterable[str]) -> str:

@@ -9,20 +9,8 @@ from itertools import islice
 from rich.table import Table
 from rich.text import Text
 
+from betimes.backtest import summary
 from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, Side
-from betimes.backtest.summary import (
-    HOURS,
-    Pair,
-    candidate_name,
-    change,
-    control_sentence,
-    describe_step,
-    flips_sentence,
-    notes,
-    pairs,
-    reasons,
-    window_sentence,
-)
 from betimes.cli.output import put, text
 from betimes.domain.verdict_views import TraceStep
 
@@ -35,7 +23,7 @@ _NONE = Change(0, 0)
 def show_report(report: BacktestReport, *, samples_max: int) -> None:
     """Print it, with so many changed answers of each kind."""
     _control(report.control)
-    put(text(window_sentence(report), "dim"))
+    put(text(summary.window_sentence(report), "dim"))
     if len(report.candidates) > 1:
         put("")
         put(_comparison(report.candidates))
@@ -44,7 +32,7 @@ def show_report(report: BacktestReport, *, samples_max: int) -> None:
 
 
 def _control(control: ControlReport) -> None:
-    put(text(control_sentence(control), "bold green" if control.reproduced else "bold yellow"))
+    put(text(summary.control_sentence(control), "bold green" if control.reproduced else "bold yellow"))
     for difference in control.differences[:DIFFERENCES]:
         put(text(f"  {difference['tenant']} {difference['segment']}"))
         put(text(f"    recorded:  {difference['recorded'] or 'no verdict'}"))
@@ -56,10 +44,10 @@ def _control(control: ControlReport) -> None:
 def _comparison(candidates: Sequence[CandidateReport]) -> Table:
     rows = (
         (
-            candidate_name(one),
+            summary.candidate_name(one),
             f"{one.flip_count:,}",
             *(
-                f"{counted.after:,} ({change(counted.before, counted.after)})"
+                f"{counted.after:,} ({summary.change(counted.before, counted.after)})"
                 for counted in (one.cost.runs_allowed, one.cost.told, one.cost.told_at_night)
             ),
         )
@@ -71,12 +59,12 @@ def _comparison(candidates: Sequence[CandidateReport]) -> Table:
 def _candidate(candidate: CandidateReport, samples_max: int) -> None:
     whose = f" (overrides of {candidate.tenant})" if candidate.tenant else ""
     put("")
-    put(text(f"{candidate_name(candidate)}{whose}", "bold"))
-    put(text(flips_sentence(candidate)))
+    put(text(f"{summary.candidate_name(candidate)}{whose}", "bold"))
+    put(text(summary.flips_sentence(candidate)))
     for table in _tables(candidate):
         put("")
         put(table)
-    if told := notes(candidate):
+    if told := summary.notes(candidate):
         put("")
     for note in told:
         put(text(f"  · {note}", "dim"))
@@ -111,7 +99,7 @@ def _tables(candidate: CandidateReport) -> Iterator[Table]:
 
 
 def _change_cells(before: float, after: float) -> tuple[str, str, str]:
-    return f"{before:,}", f"{after:,}", change(before, after)
+    return f"{before:,}", f"{after:,}", summary.change(before, after)
 
 
 def _cost(candidate: CandidateReport) -> Table:
@@ -134,7 +122,7 @@ def _hours(candidate: CandidateReport) -> Table:
     most = max(*before, *after)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("told at", style="bold")
-    for hour in HOURS:
+    for hour in summary.HOURS:
         table.add_column(hour, justify="center")
     table.add_row("before", *(_block(count, most) for count in before))
     table.add_row("after", *(_block(count, most) for count in after))
@@ -149,7 +137,7 @@ def _block(count: int, most: int) -> str:
 
 
 def _signed_change(before: int, after: int) -> Text:
-    return text(change(before, after), "yellow" if after > before else "green")
+    return text(summary.change(before, after), "yellow" if after > before else "green")
 
 
 def _few(samples: Iterable[Flip], each: int) -> Iterator[Flip]:
@@ -166,24 +154,24 @@ def _side_by_side(flip: Flip) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("", "rule", "before", "after"):
         table.add_column(name, overflow="fold")
-    for pair in pairs(flip):
+    for pair in summary.pairs(flip):
         table.add_row(*_rule(pair), style="yellow" if pair.parts else "")
     table.add_row("", "the answer", _end(flip.before), _end(flip.after), style="bold")
     return table
 
 
-def _rule(pair: Pair) -> tuple[str, Text, Text, Text]:
+def _rule(pair: summary.Pair) -> tuple[str, Text, Text, Text]:
     return "→" if pair.parts else "", text(pair.rule), _trace_text(pair.before), _trace_text(pair.after)
 
 
 def _trace_text(step: TraceStep | None) -> Text:
     held = f" → {step.reason or 'held'}" if step and step.matched else ""
     shadow = " (shadow)" if step and step.mode == "shadow" else ""
-    return text(f"{describe_step(step)}{held}{shadow}", "" if step else "dim")
+    return text(f"{summary.describe_step(step)}{held}{shadow}", "" if step else "dim")
 
 
 def _end(side: Side) -> Text:
-    return text(f"{side.outcome} {reasons(side.reasons)}" + (f" until {side.until}" if side.until else ""))
+    return text(f"{side.outcome} {summary.reasons(side.reasons)}" + (f" until {side.until}" if side.until else ""))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
