@@ -17,13 +17,14 @@ Every answer has a bound that does not depend on how much there is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
+from betimes.engine.queries import Backlog
 
 if TYPE_CHECKING:
     from betimes.engine.store import StreamRow
@@ -150,16 +151,8 @@ class UpcomingQuery(msgspec.Struct, frozen=True):
     due_kind: str | None = None
 
 
-class TenantBacklog(NamedTuple):
-    """The work that is owed to one tenant; every count stops at the limit that was asked for."""
-
-    alarms_due: int
-    oldest_alarm_at: Instant | None
-    snoozed: int
-    effects_pending: int
-    effects_dead: int
-    orphaned: dict[str, int]
-    """Calls that nobody took for a minute, by executor."""
+TenantBacklog: TypeAlias = Backlog
+"""The work that is owed to one tenant; every count stops at the limit that was asked for."""
 
 
 class ProcessRow(NamedTuple):
