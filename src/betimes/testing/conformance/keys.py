@@ -118,15 +118,20 @@ async def _asked_when(go: asyncio.Event, store: Store, key: KeyId) -> SeenKey | 
 
 
 async def a_key_being_used_is_waited_for_and_then_seen(pair: Pair) -> None:
+    await _use_while_asked(pair, 1, "a key that is reserved must be waited for")
+
+
+async def _use_while_asked(pair: Pair, version: int, says: str) -> None:
+    """Write a version with the key while the other store asks for the key, which must wait and then see the version."""
     held = asyncio.Event()
     async with beside(_asked_when(held, pair.two, KEY)) as waiter:
         async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
             held.set()
             await pair.others_run()
-            expect(not waiter.done(), "a key that is reserved must be waited for")
-            await holder.commit(keyed(KEY, A, 1, pair.clock()))
+            expect(not waiter.done(), says)
+            await holder.commit(keyed(KEY, A, version, pair.clock()))
         seen = await waiter
-        expect_equal(seen and seen.segment.version, 1, "the segment the key led to meanwhile")
+        expect_equal(seen and seen.segment.version, version, "the segment the key led to meanwhile")
 
 
 async def a_key_being_reserved_is_waited_for_and_then_free(pair: Pair) -> None:
@@ -154,15 +159,7 @@ async def one_cancelled_while_it_waits_for_a_key_leaves_nothing_behind(pair: Pai
 async def an_expired_key_being_used_again_is_waited_for(pair: Pair) -> None:
     await pair.commit(keyed(KEY, A, 1, pair.clock()))
     pair.clock.advance_to(pair.clock() + DAY)
-    held = asyncio.Event()
-    async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
-            held.set()
-            await pair.others_run()
-            expect(not waiter.done(), "an expired key that is reserved again must be waited for")
-            await holder.commit(keyed(KEY, A, 2, pair.clock()))
-        seen = await waiter
-        expect_equal(seen and seen.segment.version, 2, "the segment the key led to the second time")
+    await _use_while_asked(pair, 2, "an expired key that is reserved again must be waited for")
 
 
 async def a_key_is_used_by_one_of_many_who_try_at_once(pair: Pair) -> None:
