@@ -75,6 +75,7 @@ class Alarms:
     def _next_length(self, full_count: int) -> int:
         """Return how many streams the next pass wakes, after so many full ones in a row."""
         batch_max = self._settings.batch_max
+        # The shift has a bound of its own, or a backlog of days would make ever longer numbers.
         return min(batch_max << min(full_count // LENGTHEN_EVERY, PASS_BATCHES), longest_pass(batch_max))
 
     async def _is_due(self) -> bool:
@@ -98,6 +99,7 @@ class Alarms:
         return min(max(ahead_s, 0.001), self._settings.poll_s)
 
     def _alarm_set(self, at: Instant) -> None:
+        # Only an earlier alarm shortens the rest; a later one is found when the rest is over.
         if self._next_at is None or at < self._next_at:
             self._next_at = at
             self._sooner.set()

@@ -121,6 +121,7 @@ class Batch:
         # The policy in force is found inside the transaction, whatever was guessed when its streams were asked for.
         policy = policy or self._policies_used.get(stream.tenant) or self._policy_for(stream)
         lives = self._lives_of(job, policy) if policy else None
+        # Known by now: finding the policy has noted the hold of the tenant, and a send stays within its tenant.
         if job.send and self.holds and self.is_held(job.send.source):
             job.held_count = HELD_LONG  # nobody need try it again before the hold has ended
             self._blocked_sources.add(job.send.source)  # if that is in this very batch, the next must not overtake it
@@ -153,9 +154,11 @@ class Batch:
             self._tell_later(job, job.ended)
         elif job.send is None:
             return
+        # Left as it is: a newer process, or the wake once it works again, lets it pass.
         elif isinstance(error, UnknownKind | NewerVersion | WakeFailed):
             self._blocked_sources.add(job.send.source)
         elif job.send in self._tx.sends:
+            # PostgreSQL keeps no NUL in a text.
             self.changes.sends_dead.append(DeadSend(job.send, self._tx.now, str(error).replace("\0", "\ufffd")))
             self._tx.sends.discard(job.send)
 
@@ -200,6 +203,7 @@ class Batch:
         changes.streams = [live.row() for live in self.loaded.values() if live.version != live.base]
         if changes.segments:
             named, saved = self._policies_named, self._policies.saved
+            # Segments name a policy by its fingerprint, so a body not known to be stored goes into the same commit.
             changes.policies = {name: policy.body for name, policy in named.items() if name not in saved}
         return bool(changes.streams or changes.sends_applied or changes.sends_dead or changes.settlements)
 
@@ -240,6 +244,7 @@ class Batch:
         if live is not None:
             return live
         kind = self._kinds.by_name[stream.kind]
+        # Of a stream that is cached at its version the store sends no row, only that it is unchanged.
         row, entry = self._tx.rows.get(stream), self._cache.get(stream)
         if row is not None:
             if entry is None or entry.version != row.version:

@@ -30,6 +30,7 @@ class CallSlots:
 
     def take(self, tenant: str) -> asyncio.Future[None] | None:
         """Take a slot and return `None`; if there is none for this tenant now, return what is done once it has one."""
+        # A tenant's calls get their slots in order, so none overtakes one that waits already.
         if tenant not in self._waiting and self._has_one_for(tenant):
             self._give(tenant)
             return None
@@ -41,16 +42,19 @@ class CallSlots:
         """Give a slot back; whoever waits longest of the tenant that has the fewest gets it."""
         self.free += 1
         self._busy[tenant] -= 1
+        # A counter keeps its zeros, and tenants come and go.
         if not self._busy[tenant]:
             del self._busy[tenant]
         while self._waiting:
             tenant = min(self._waiting, key=self._busy.__getitem__)
+            # If the tenant that has the fewest may have no more, nobody may.
             if not self._has_one_for(tenant):
                 return
             self._hand_to_first(tenant)
 
     def give_up(self, tenant: str, waiter: asyncio.Future[None]) -> None:
         """Wait no longer; a slot that came meanwhile is given back."""
+        # It could not be cancelled because it was handed its slot just before; one that failed has none.
         if not waiter.cancel() and not waiter.cancelled() and waiter.exception() is None:
             self.leave(tenant)
 
@@ -67,6 +71,7 @@ class CallSlots:
         waiter = waiters.popleft()
         if not waiters:
             del self._waiting[tenant]
+        # Whoever gave up stays in the queue until here.
         if not waiter.done():
             self._give(tenant)
             waiter.set_result(None)
@@ -91,5 +96,6 @@ class CallPace:
     def _move_on(self, now_s: float) -> None:
         passed_s = now_s - self._since_s
         if passed_s >= LATELY_S:
+            # The last full second counts too, or the sum would fall to 0 whenever a new one begins.
             self._count_before = self._count if passed_s < 2 * LATELY_S else 0
             self._count, self._since_s = 0, now_s

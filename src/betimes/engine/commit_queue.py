@@ -213,6 +213,7 @@ class CommitQueue:
     # -- batches and passes
 
     async def _batch(self, jobs: list[Job]) -> None:
+        # Only sends have an order of their own to keep; other batches are spared the sort.
         if self._sends:
             jobs = _in_the_order_sent(jobs)
         try:
@@ -281,6 +282,7 @@ class CommitQueue:
                 request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
                 return
             results = await self._turn_by_turn(jobs)
+        # A claim or a sweep leaves a held stream to its holder; an alarm must ring, so it is queued again.
         await self._conclude(jobs, results, keep_held=request.due.by == "alarm")
         if not request.answer.done():
             request.answer.set_result(list(zip(jobs, results, strict=True)))
@@ -335,6 +337,7 @@ class CommitQueue:
 
     def _hold(self, job: Job, held: list[Job]) -> None:
         job.held_count += 1
+        # A send is found again by recovery, even if somebody waits for this attempt.
         if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
             held.append(job)
         else:
@@ -354,6 +357,7 @@ class CommitQueue:
             self._report(Report("job_failed", job.name, error))
 
     async def _snooze(self, stream: StreamId, error: BetimesError) -> None:
+        # Forgetting only shortens the next rests, so a crude bound will do.
         if len(self._failures) >= FAILURES_REMEMBERED_MAX:
             self._failures.clear()
         failures = self._failures[stream] = self._failures.get(stream, 0) + 1

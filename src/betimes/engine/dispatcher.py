@@ -95,6 +95,7 @@ class Dispatcher:
         self._takes_new = True
         try:
             while True:
+                # Cleared before the look: a commit that comes while the store is asked sets it again.
                 self._queue.calls_waiting.clear()
                 if not await self._take_or_report():
                     await self._rest()
@@ -151,7 +152,9 @@ class Dispatcher:
                 asked_s = asyncio.get_running_loop().time()  # before asking, so that the lease cannot end sooner
                 leases = await self._store.lease_calls(group.names, room, shares=shares)
                 found += [(lease, asked_s + lease.call.lease_s) for lease in leases]
+                # As many as were asked for: there may be more of them.
                 self._has_left_some |= len(leases) >= min(room, sum(shares.values()))
+            # The rotation has not come round; tenants it did not reach may have calls too.
             self._has_left_some |= not group.rotation.is_at_start
         return found
 
@@ -163,6 +166,7 @@ class Dispatcher:
             if shares or tenant is not None or group.rotation.is_at_start:
                 self._has_left_some |= bool(tenants) and not shares
                 return shares
+        # There was no slot or no room, so nobody has looked whether anything waits.
         self._has_left_some = True
         return {}
 
@@ -211,6 +215,7 @@ class Dispatcher:
         try:
             made = await self._caller.make(lease, ends_s)
         finally:
+            # Before it is settled: its part of the slots is for the call, not for the commit of its end.
             self._open[call.id.tenant] -= 1
             if not self._open[call.id.tenant]:
                 del self._open[call.id.tenant]

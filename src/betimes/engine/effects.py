@@ -173,6 +173,7 @@ class Caller:
         except asyncio.CancelledError:
             return await _interrupt_call(call, work)
         finally:
+            # If the lease was lost the work still runs, and somebody else may make the call now.
             work.cancel()
 
     async def settle(self, call: EffectCall, made: CallResult) -> End:
@@ -202,6 +203,7 @@ class Caller:
             pause = retry_pause(made.pauses_s or self._settings.call_pauses_s, call.id, call.attempt)
             again = Ended(call.id, call.fence, "pending", pause, error, made.took_ms)
             return Job(None, cause=call.id.handle, ended=again)
+        # Effects have no status for abandoned ones; the stream that asked is told the difference.
         status: Any = "failed" if made.end == "abandoned" else made.end
         ended = Ended(call.id, call.fence, status, None, error, made.took_ms, call.created_at)
         if call.report_to is None:

@@ -108,6 +108,7 @@ class Engine:
         self._is_open = True
         self._queue.open()
         self._calls.open()
+        # The queue runs first, because the policy below is put in force by a command.
         self._run(self._queue.run())
         try:
             # Before anything is decided or rung: what another process has put on hold must not fire here first.
@@ -116,6 +117,7 @@ class Engine:
                 return
             self.book.effective(self._policy)  # what is refused here names every path; a refused command cannot
             await self.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(self._policy)), actor="config"))
+        # Whoever could not open it does not close it.
         except BaseException:
             await self.close()
             raise
@@ -123,6 +125,7 @@ class Engine:
     def start_workers(self) -> None:
         """Ring alarms and carry out effects in the background, from now until the engine closes."""
         self._check_open()
+        # The first task is the queue; any others are the workers.
         if len(self._tasks) > 1:
             return
         self._run(self._alarms.run())
@@ -244,6 +247,7 @@ class Engine:
         return await self._queue.take_due(due)
 
     def _check_open(self) -> None:
+        # While calls come to their end they may still submit what that takes.
         if not self._is_open and not (self._draining and is_carrying_out.get()):
             raise Overloaded("the engine is not open; nothing was accepted. Open it, or send this to another process")
 

@@ -66,6 +66,7 @@ class FairQueue:
         # The deployment's own commands, such as its policy at every start, are nobody's competition.
         others = (self._served.keys() | self._queues.keys()) - {DEPLOYMENT.tenant}
         most = max(limit // self._part_of_batch, PART_MIN) if len(others) > 1 else limit
+        # Each gets at least one, so more tenants than the limit cannot be served.
         waiting = dict.fromkeys(islice(self._queues, limit), most)
         self._note(waiting)
         while waiting and len(taken) < limit:
@@ -90,6 +91,7 @@ class FairQueue:
     def _note(self, tenants: Iterable[str]) -> None:
         self._batch += 1
         for tenant in tenants:
+            # Taken out first, so that it moves to the end: the dict is ordered by the last batch.
             self._served.pop(tenant, None)
             self._served[tenant] = self._batch
         while self._served and next(iter(self._served.values())) <= self._batch - LATELY_BATCHES:

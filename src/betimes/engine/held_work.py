@@ -151,6 +151,7 @@ class HeldWork:
             if work is None:
                 continue
             if until_at := self.until_at(stream):
+                # Held again meanwhile: the wait for the record starts anew when this hold ends.
                 work.free_at = None
                 heappush(self._looks, (until_at, stream))
             else:

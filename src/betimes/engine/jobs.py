@@ -243,6 +243,7 @@ class Job:
             request=sent.request,
             correlation=sent.correlation,
         )
+        # The send that tells of a call's end was made for that call, which is the cause.
         cause = id if id.place < NEWS_PLACE else id._replace(place=id.place - NEWS_PLACE)
         return cls(asked, cause=cause.handle, send=id)
 

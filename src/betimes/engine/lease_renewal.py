@@ -24,6 +24,7 @@ class RenewalTimers:
 
     def add(self, renewal: LeaseRenewal, lease_s: int) -> None:
         loop = asyncio.get_running_loop()
+        # After a third, so that two renewals in a row may fail before the lease ends.
         due_s = loop.time() + lease_s / 3
         if lease_s not in self._waiting:
             self._waiting[lease_s] = OrderedDict()
@@ -44,6 +45,7 @@ class RenewalTimers:
                 return
             del waiting[renewal]
             renewal.begin()
+        # By its absence `add` sees that there is no timer any more.
         del self._waiting[lease_s]
 
 
@@ -64,6 +66,7 @@ class LeaseRenewal:
 
     async def wait_for(self, awaited: asyncio.Future[None]) -> None:
         """Wait for a slot or for the end of the work; raise `Fenced` when somebody else may have the call."""
+        # Lost between the wait for the slot and the wait for the work.
         if self._lost:
             raise self._lost
         self._awaited = awaited

@@ -40,6 +40,7 @@ class WatchedPolicy(Policy):
         return self.itself[section]
 
     def changed_from(self, before: Policy) -> frozenset[type[msgspec.Struct]]:
+        # Whoever compares policies depends on every section.
         self.looked_at |= self.itself.sections
         return self.itself.changed_from(before)
 

@@ -42,6 +42,7 @@ class OrphanWatch:
         if self._looked_at is not None and now - self._looked_at < seconds(self._every_s):
             return
         self._looked_at = now
+        # Of no kinds: only calls are asked about here, not alarms.
         orphaned = (await self._store.backlog(())).orphaned
         for executor in sorted(orphaned.keys() - self._reported):
             self._report(Report("calls_orphaned", executor, RuntimeError(_sentence(orphaned[executor]))))

@@ -24,6 +24,7 @@ async def read_past_holds(store: Store, kinds: Kinds, segment: Segment) -> Tenan
     stream = tenant_stream(segment.stream.tenant)
     kind, row = kinds.of(stream), (await store.load([stream])).get(stream)
     state = kind.state(stream, row.schema, row.state) if row else None
+    # Most tenants never had a hold, and their history need not be read.
     if state is None or not (state.hold or state.released):
         return None
     past = TenantState()

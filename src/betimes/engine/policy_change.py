@@ -46,6 +46,7 @@ class PolicyChangePass:
     async def __call__(self, call: EffectCall) -> Any:
         """Visit what is next, and say what is left."""
         left = msgspec.convert(call.payload, Visits)
+        # The deployment's policy lies under that of every tenant, so all of them are visited.
         tenant = None if call.id.tenant == DEPLOYMENT.tenant else call.id.tenant
         visited = moved = 0
         # A leg is bounded, and what is left is recorded when it ends: a process that dies repeats one leg at the most.

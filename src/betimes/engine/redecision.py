@@ -91,6 +91,7 @@ async def load_past(engine: Engine, segment: Segment) -> Past:
     job = _job(segment, command)
     reader = _Reader(engine, segment)
     note_streams(kinds, job, policy)
+    # A stream that is both held and looked at is replayed once.
     streams = {name: await reader.read(name) for name in dict.fromkeys((*job.streams, *job.reads))}
     tenant = await read_past_holds(engine.store, kinds, segment)
     return Past(segment=segment, command=command, streams=streams, policy=policy, tenant=tenant)
@@ -183,6 +184,7 @@ def decide_again(
         recorded: Recorded = world.decide(_job(segment, command))
     except BetimesError:
         return None
+    # The last of them is the command itself; alarms that were rung ahead of it come before.
     own_steps = [step for step in steps if step.stream == segment.stream]
     return Redecided(recorded.verdict, own_steps[-1].events if own_steps else (), recorded.reply, recorded.at)
 
@@ -212,6 +214,7 @@ def _world_of(engine: Engine, past: Past, policy: Policy, steps: list[RehearsedS
         engine.book,
         engine.settings,
         told=steps.append,
+        # Calls lead to nothing: only what this very command decides is asked for.
         call=lambda id, call, at: (),
         policy=policy,
     )

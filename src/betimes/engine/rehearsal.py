@@ -256,6 +256,7 @@ class Rehearsal:
         self._outbox.clear()
         jobs = [self._job_of_send(*one) for one in sent] or [*self._ends]
         if not sent:
+            # Ends of calls wait while there are sends, which the engine applies first.
             self._ends.clear()
         for job in jobs:
             self._try(job)
@@ -376,6 +377,7 @@ class Rehearsal:
         stream = live.stream
         live.state, live.at = state, now
         live.version += 1
+        # As if it were committed: nothing of a rehearsal is left to be written.
         live.base = live.version
         if alarm_at is not None and alarm_at != live.alarm_at:
             heappush(self._alarms, (alarm_at, stream))

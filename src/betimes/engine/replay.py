@@ -165,6 +165,7 @@ class Replayed:
             "owner": index.owner if index else "",
             "due_at": index.due_at if index else None,
             "listed_at": index.listed_at if index else None,
+            # Where only a checkpoint is left neither is in the history, and the row is believed.
             "schema": row.schema if self.schema is None else self.schema,
             "created_at": row.created_at if self.created_at is None else self.created_at,
         }
@@ -204,6 +205,7 @@ async def verify_stream(store: Store, kinds: Kinds, stream: StreamId) -> Replaye
             replayed.compare(row)
         else:
             replayed.add_finding(0, "it has a row but no history")
+    # A store that is not there says nothing about what it holds.
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever a row or a fold does is a finding about this stream

@@ -37,6 +37,7 @@ class SendRecovery:
         while True:
             waiting = await self._store.waiting_sends(
                 limit,
+                # One more, because an effect created at this very instant counts too.
                 created_before=await self._store.now() + 1,
                 tenant=tenant,
                 kinds=self._kinds.names,
@@ -54,6 +55,7 @@ class SendRecovery:
             if job := self._queue.send_job(send.id, send.to, send.command):
                 job.answer = answer = loop.create_future()  # before it is queued: a stopped queue answers at once
                 under_way = self._queue.put_send(send.id, job)
+                # Whoever waits for it already keeps their future, or they would never be told.
                 if isinstance(under_way.answer, asyncio.Future):
                     answer = under_way.answer
                 under_way.answer = answer
@@ -67,12 +69,14 @@ class SendRecovery:
         after: WaitingSend | None = None
         limit, age_s = self._settings.batch_max, self._settings.send_recovery_s
         while True:
+            # The pause comes first: the process that committed a send applies it itself, unless it ended.
             await asyncio.sleep(age_s)
             try:
                 before = await self._store.now() - seconds(age_s)
                 waiting = await self._store.waiting_sends(
                     limit, created_before=before, kinds=self._kinds.names, after=after
                 )
+                # A page that is not full was the last; the next look begins at the oldest again.
                 after = waiting[-1] if len(waiting) == limit else None
                 for send in waiting:
                     if job := self._queue.send_job(send.id, send.to, send.command):

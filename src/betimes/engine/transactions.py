@@ -104,6 +104,7 @@ class Transactions:
         self._policies = policies
         self._settings = settings
         self._name = name
+        # With the name, which no other process ever has, it makes turn ids that tell whose commit arrived.
         self._turns = count(1)
         self._cache = StateCache(settings.cache_chars_max)
         self._pass_turns = PassTurns(store)
@@ -216,6 +217,7 @@ class Transactions:
             due.by,
             due.kinds,
             limit,
+            # In shares each tenant is picked from its own beginning; one place in the order of all means nothing there.
             after=after if shares is None else None,
             until_at=due.until_at,
             tenant=due.tenant,
@@ -285,6 +287,7 @@ class Transactions:
             if not presumed:  # what was presumed is compared when it is asked for now
                 self._forget_conflicting(batch, jobs)
             raise
+        # The store's own errors say that nothing was written; only others leave that open.
         except StoreError:
             raise
         except Exception:
@@ -310,6 +313,7 @@ class Transactions:
         # The store does not say which stream moved, so none of them is trusted.
         for write in batch.changes.streams:
             self._cache.drop(write.stream)
+        # Alone it is clear whose conflict it was; a batch is first done again turn by turn.
         if len(jobs) == 1:
             jobs[0].also_locks = (*jobs[0].also_locks, *batch.created_streams())
 

@@ -292,6 +292,7 @@ def fold_stream(
         raise
     except Exception as error:
         raise Fault(f"folding {stream} failed: {error!r}") from error
+    # By class, because `True` is an `int` too.
     if alarm_at.__class__ not in INSTANT_TYPES or listed.due_at.__class__ not in INSTANT_TYPES:
         raise Fault(f"the alarm {alarm_at!r} or due_at {listed.due_at!r} of {stream} is not an instant: an int or None")
     return state, alarm_at, listed

@@ -94,6 +94,7 @@ def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict 
     for reason in verdict.reasons if known else ():
         if reason not in known:
             raise Fault(f"a verdict for {own.stream} has the reason {reason!r}; its decider's are {sorted(known)}")
+    # Far above the bound that is kept: a long trace is shortened below, only an absurd one is refused.
     text = text_of(verdict, TRACE_BYTES_MAX * 1024, "the verdict for", own.stream)
     if len(text) <= TRACE_BYTES_MAX:
         return verdict, text
@@ -104,6 +105,7 @@ def _check_verdict(verdict: Verdict | None, own: LoadedStream) -> tuple[Verdict 
 def _effects(own: LoadedStream, effects: Sequence[Effect], turn: Turn, settings: EngineSettings) -> list[EffectWrite]:
     if len(effects) > settings.effects_max:
         raise TooLarge(f"a decision for {own.stream} has {len(effects)} effects; at most {settings.effects_max} fit")
+    # Effects are named by the segment that asks for them, and the stream has not advanced yet.
     version = own.version + 1
     return [
         _effect(own.stream, EffectId(*own.stream, version, place), effect, turn, settings)
