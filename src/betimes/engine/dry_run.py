@@ -140,6 +140,7 @@ class TrialStore:
     async def history(self, stream: StreamId, after_version: int, limit: int) -> tuple[StreamRow | None, list[Segment]]:
         row, page = await self._store.history(stream, after_version, limit)
         own = [one for one in self.segments if one.stream == stream and one.version > after_version]
+        # Versions that were committed here follow all that the store has.
         return self._row_as_tried(stream, row), [*page, *own][: min(limit, PAGE_MAX)]
 
     def _row_as_tried(self, stream: StreamId, row: StreamRow | None) -> StreamRow | None:

@@ -25,6 +25,7 @@ class EveryStream(StateCache):
 
     def get(self, stream: StreamId, default: object = None) -> Cached:
         self._first(stream)
+        # Taken out, since from here on the batch has it: what is still here was put and never looked at.
         return self.pop(stream, _NEW)
 
 

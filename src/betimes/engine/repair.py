@@ -90,6 +90,7 @@ async def repair_stream(store: Store, kinds: Kinds, stream: StreamId) -> Ailment
         remedy = _remedy_for(kind, stream, row, replayed)
         if remedy is None:
             return msgspec.structs.replace(ailment, remedy=None)
+        # What is damaged may be the instant itself, and no calendar may have it.
         segment = _segment(kind, replayed, remedy, ailment.what, max(nearest(replayed.at), tx.now))
         await tx.commit(Changes(streams=[_row(kind, row, segment, remedy.state)], segments=[segment]))
     return ailment
@@ -125,6 +126,7 @@ def _clamp_instants(value: Any, name: str = "") -> Any:
         return {key: _clamp_instants(part, key) for key, part in value.items()}
     if isinstance(value, list):
         return [_clamp_instants(part, name) for part in value]
+    # Instants are known by their names, which end in `_at`.
     return nearest(value) if type(value) is int and name.endswith("_at") else value
 
 

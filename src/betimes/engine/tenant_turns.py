@@ -92,6 +92,7 @@ class PassTurns:
             return self._length(index, limit), None
         begins_round = rotation.is_at_start
         tenants = await rotation.next(kinds, self._length(index, limit))
+        # Asked again: only now is it known whether several tenants wait.
         length = self._length(index, limit)
         is_whole = self._reached_all[index] = begins_round and rotation.is_at_start
         if not tenants or (len(tenants) == 1 and is_whole):

@@ -30,6 +30,7 @@ class Breaker:
         self._failures_max = failures_max
         self._window_s = window_s
         self._open_s = open_s
+        # Of the last so many the oldest tells whether all fell within the window.
         self._failed_s: deque[float] = deque(maxlen=failures_max)
         self._condition: Condition = "closed"
         self._opened_s = 0.0
@@ -72,6 +73,7 @@ class Breaker:
     def withdraw(self, passage: Passage) -> None:
         """Take back a passage whose outcome is not known; the next one may try."""
         if passage.period == self._period and self._condition == "trying":
+            # Since when it is open stays as it was, so the next may try at once.
             self._enter_period("open")
 
     def _enter_period(self, condition: Condition) -> None:

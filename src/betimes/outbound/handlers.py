@@ -68,6 +68,7 @@ class Handlers:
             raise Invalid(f"there is a handler {name!r} already; give this one another name")
 
         def register(function: Function) -> Function:
+            # Once more: another may have taken the name since the decorator was made.
             if name in self._functions:
                 raise Invalid(f"there is a handler {name!r} already; give this one another name")
             wants_context(function)

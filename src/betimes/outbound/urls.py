@@ -73,6 +73,7 @@ def parse_url(url: str) -> URL:
         target = URL(url)
         host = target.raw_host or ""
         whole = bool(host and target.port)
+        # A host without this form cannot be looked up, and would fail only when it is called.
         host.encode("idna")
     except ValueError:
         raise BadUrl("the URL cannot be read") from None

@@ -87,6 +87,7 @@ class Webhooks:
         return self._open_client()
 
     def _open_client(self) -> Outbound:
+        # Asked here, because it may have been closed while the client was loaded.
         if not self._is_open:
             raise WebhookFailed("webhooks are not open; use `async with Webhooks(...)`")
         if self._outbound is None:

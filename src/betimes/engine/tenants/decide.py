@@ -115,6 +115,7 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
         alarm=alarm,
         index=index,
         needs=needs,
+        # Both record the end of a hold that is over themselves, so its alarm need not ring before them.
         stops=(SetHold, EndHold),
     )
 
@@ -215,6 +216,7 @@ def _rotate_key(tenant: TenantState, command: RotateKey, now: Instant) -> Decisi
         return refusal
     if tenant.keys[command.key_id].parent_id is not None:
         return Refusal("NOT_A_KEY", "a session gets no new secret; close it and open another")
+    # Two secrets are kept; another now would end the previous one before its promised time.
     previous_expires_at = tenant.keys[command.key_id].previous_expires_at
     if previous_expires_at is not None and previous_expires_at > now:
         until = render(previous_expires_at)

@@ -94,6 +94,7 @@ class Identities:
         if not tenant:
             return None
         stream = tenant_stream(tenant)
+        # The name comes from outside; one that was decoded before has been checked.
         if stream not in self._decoded:
             try:
                 check_stream(*stream)

@@ -74,6 +74,7 @@ class MemoryDatabase:
 
     def remove_effect(self, id: EffectId) -> None:
         effect = self.effects.pop(id)
+        # A dead letter left the order of its source when it was buried.
         if effect.write.executor == SEND and effect.status == "pending":
             self.sends[id.source].remove(id)
 

@@ -37,6 +37,7 @@ class MemoryEffect:
     def lease(self, now: Instant) -> Lease:
         write = self.write
         spent = self.status == "leased" and (write.at_most_once or self.attempts >= write.attempts_max)
+        # Nobody settled the attempt before; that its lease ran out is noted by whoever takes it next.
         if self.status == "leased" and not spent:
             self._keep(Attempt(now, False, LEASE_RAN_OUT, None))
         self.status = "leased"

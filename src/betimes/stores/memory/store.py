@@ -93,6 +93,7 @@ class MemoryStore(MemoryReadModel):
             for at, stream in due if shares is None else in_shares(due, shares):
                 if len(tx.rows) == limit:
                     break
+                # Locked last, so that nothing is held that is not picked.
                 if at <= until and (after is None or at >= after.at) and tx.try_lock(stream):
                     tx.rows[stream] = contract.Row(*self.database.rows[stream][2:8])
             await asyncio.sleep(0)
@@ -297,6 +298,7 @@ class MemoryStore(MemoryReadModel):
         ended = [
             i
             for i, e in db.effects.items()
+            # Dead letters stay until somebody retries or discards them.
             if e.finished_at is not None and e.finished_at < before_at and e.status != "dead"
         ]
         for key in keys:
@@ -330,6 +332,7 @@ def _stream_fits(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
         and query.owner in (None, row.owner)
         and query.status in (None, row.status)
         and (query.prefix is None or row.stream.id.startswith(query.prefix))
+        # As in the databases, where the index of due streams by status has only those with an owner.
         and (not query.among or (row.status in query.among and (query.due_before is None or row.owner != "")))
         and _after_stream(row, query)
     )
@@ -351,6 +354,7 @@ def _after_stream(row: contract.StreamRow, query: contract.StreamQuery) -> bool:
 
 
 def _segment_fits(segment: Segment, query: contract.LedgerQuery) -> bool:
+    # Backwards, 0 stands for the end, not for a place.
     ahead = segment.seq < (query.after or segment.seq + 1) if query.backwards else segment.seq > query.after
     return ahead and query.selects(segment)
 

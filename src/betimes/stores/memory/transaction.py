@@ -38,6 +38,7 @@ class MemoryTx:
         await self._lock_all(ask)
         await self._take_keys(ask.keys)
         self._take_sends(ask.sends)
+        # After the wait for locks: what was committed meanwhile must not lie in the future.
         self.now = self.clock()
         self._show(ask.reads)
 
@@ -45,6 +46,7 @@ class MemoryTx:
         if self.presumed:
             raise Conflict("more is needed than was presumed")
         for stream in sorted(ask.locks):
+            # Not waited for: whoever holds it may be waiting for what is held here.
             self.try_lock(stream)
         await asyncio.sleep(0)
         self._show({s: v for s, v in ask.locks.items() if self._holds(s)})
@@ -72,6 +74,7 @@ class MemoryTx:
     def _take_sends(self, sends: Sequence[EffectId]) -> None:
         for source in {effect.source for effect in sends}:
             for oldest in self.db.sends.get(source, ()):
+                # Those behind it must not overtake one that is not free.
                 if oldest not in sends or not self.try_lock(oldest):
                     break
                 self.sends.add(oldest)
@@ -144,6 +147,7 @@ class MemoryTx:
         for write in changes.streams:
             db.rows[write.stream] = write
             db.created.setdefault(write.stream, write.at)
+            # A snooze is about an alarm that is replaced now; any commit ends it.
             db.snoozes.pop(write.stream, None)
             db.snooze_errors.pop(write.stream, None)
         for segment in changes.segments:

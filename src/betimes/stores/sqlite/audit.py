@@ -20,6 +20,7 @@ def audit(connection: Connection, now: Instant, keys_since: Instant | None) -> S
     try:
         return _audit(connection, now, keys_since)
     finally:
+        # Nothing was written: this only ends the snapshot.
         connection.rollback()
 
 
@@ -29,6 +30,7 @@ def _audit(connection: Connection, now: Instant, keys_since: Instant | None) -> 
     found, last_at = _found_head(connection)
     report = StoreAudit(Head(*recorded), found, unrecorded, until, last_at, damage)
     for name, (what, told) in _CHECKS.items():
+        # Without knowing how long keys are kept, one that is missing may just have been forgotten.
         if name == "lost_keys" and keys_since is None:
             continue
         asked = {"now": now, "since_at": keys_since, "limit": FINDINGS_MAX}

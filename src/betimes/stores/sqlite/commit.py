@@ -90,6 +90,7 @@ def _update_streams(connection: Connection, writes: Sequence[tuple[StreamWrite, 
     alike: dict[tuple[str, int, Instant], list[tuple[Any, ...]]] = {}
     for both in writes:
         write, at = both
+        # Those statements set the next version; a stream with several turns in this batch moves further.
         changed = _changed_index(write, at) if write.version == write.expected + 1 else None
         if changed:
             statement, value = changed

@@ -141,6 +141,7 @@ class Connection:
 
     def _start_over(self) -> None:
         """Move all of the log into the file, waiting for whoever reads or writes, and let it begin anew."""
+        # This takes the place of the busy handler, which may wait far longer, until it is put back.
         self._raw.set_busy_timeout(START_OVER_WAIT_MS)
         try:
             self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)

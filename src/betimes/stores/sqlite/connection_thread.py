@@ -90,6 +90,7 @@ class ConnectionThread:
     def _work(self, job: Callable[[Connection], _Result], *, is_hurried: bool = False) -> _Result:
         try:
             connection = self._connection = self._connection or self._connect()
+            # Set for every job: the caller of the one before may have been cancelled and have given up.
             connection.patience.given_up = connection.is_hurried = is_hurried
             try:
                 return job(connection)

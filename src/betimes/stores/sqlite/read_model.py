@@ -101,6 +101,7 @@ class SqliteReadModel:
             until_at=query.until_at,
             step=query.step,
             limit=query.limit,
+            # A line of the query is left out when its parameter is `None`, so either case has a name of its own.
             sampled=query.sampled or None,
             exact=None if query.sampled else True,
         )

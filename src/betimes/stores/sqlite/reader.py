@@ -54,6 +54,7 @@ def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:
         "tenant": query.tenant,
         "kind": query.kind,
         "owner": query.owner or None,
+        # An empty owner asks for the streams that have none.
         "no_owner": query.owner == "" or None,
         "status": query.status,
         "prefix": query.prefix,
@@ -185,6 +186,7 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
 
 def _agree(after: StreamId | EffectId | None, **asked: Any) -> bool | None:
     """Return whether a page goes on within what is asked for, so that an index can start where the last page ended."""
+    # Chained: equal to what is asked for, and asked for at all.
     return all(getattr(after, part, None) == value is not None for part, value in asked.items()) or None
 
 
@@ -234,6 +236,7 @@ def due_tenants(
     asked = {"names": encode(names), "after": after, "limit": limit, "now": now, "held": held}
     looked_at = connection.json(_OWED_QUERIES[index], asked)
     due = tuple(tenant for tenant, is_due in looked_at if is_due)
+    # Fewer than were asked for: the last tenant was reached, and the next look begins anew.
     return DueTenants(due, looked_at[-1][0] if len(looked_at) == limit else "", len(looked_at))
 
 
@@ -263,6 +266,7 @@ def policy(connection: Connection, fingerprint: str) -> str | None:
 
 def backlog(connection: Connection, kinds: Sequence[str], held: str | None, now: Instant) -> Backlog:
     connection.begin_snapshot()
+    # Three statements that must tell of the same moment.
     asked = {"kinds": encode(kinds), "now": now, "held": held}
     alarms_due, oldest_alarm_at, snoozed = connection.json("alarm_backlog", asked)
     pending, dead = connection.json("effect_backlog", {})

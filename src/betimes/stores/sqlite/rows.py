@@ -119,6 +119,7 @@ def lease_of(columns: Columns) -> Lease:
         EffectId(*columns[:5]),
         executor,
         payload_in(payload),
+        # One that is leased only to be ended is not attempted again.
         attempts + (not spent),
         created_at,
         fence + 1,

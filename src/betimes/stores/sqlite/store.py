@@ -204,6 +204,7 @@ class SqliteStore(SqliteReadModel):
             self.clock.set_bounds(step_max_s, hold_s)
 
     async def clock_report(self) -> ClockReport:
+        # Before the clock is read, or a commit in between would seem to come from the future.
         high_water_at = await self._read(reading.high_water)
         now = self.clock()
         steady = self.clock if isinstance(self.clock, SteadyClock) else None

@@ -182,6 +182,7 @@ class SqliteTx:
                 self.unchanged.add(stream)
             else:
                 self.rows[stream] = row_of(place, columns[8])
+        # Version 0 is cached of a stream that never was; that there is still none is no news.
         self.unchanged.update(stream for stream in missing if asked[stream] == 0)
         self.rows.update((stream, NO_ROW) for stream in missing if asked[stream] != 0)
 
