@@ -45,8 +45,10 @@ class RecordedCalls:
         if call.report_to is not None:
             handle, identity = (id.tenant, id.handle), identity_of(call, call.report_to, at)
             self._by_handle[handle] = identity
+            # Counted, because a stream may make the same call more than once at an instant.
             self._open[identity] = self._open.get(identity, 0) + 1
             self._oldest.append((at, handle))
+            # Calls are noted as time goes on, so the oldest stand first.
             while self._oldest[0][0] < at - KEPT:
                 self.end_call(*self._oldest.popleft()[1])
         return ()
@@ -81,6 +83,7 @@ class OtherCalls:
         if call.report_to is None:
             return ()
         identity = identity_of(call, call.report_to, at)
+        # The control comes to every instant first, so a call that it makes too is known by now.
         if self._recorded.is_open(identity):
             self._waiting.setdefault(identity, deque()).append(id)
             self._oldest.append((at, identity))
@@ -93,6 +96,7 @@ class OtherCalls:
     def _as_done(self, id: EffectId, call: Call, report_to: StreamId) -> list[Job]:
         settled = Settled(id.handle, call.executor, "done", 1, assumed_result(call.executor))
         done = Job(Submission(stream=report_to, command=settled), cause=id.handle)
+        # A run has to begin before it can end, as its worker would have said.
         start = start_of(call, report_to)
         if start is None:
             return [done]

@@ -37,6 +37,7 @@ def two_bars(before: int, after: int, most: int, name: str) -> str:
 
 
 def _length(value: int, most: int) -> str:
+    # What is not 0 can be seen, however small its share.
     return f"{max(200 * value / most, 1.5 if value else 0):.1f}" if most else "0"
 
 

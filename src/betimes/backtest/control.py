@@ -82,6 +82,7 @@ class ControlCheck:
     ) -> None:
         control = self.control
         control.segments += 1
+        # Spelt anew only where the texts differ: that decodes the verdict.
         control.identical += recorded == rehearsed or (self._with_rule_names(recorded[0]), recorded[1]) == rehearsed
         verdict = recorded[0]
         if verdict is None and rehearsed[0] is None:

@@ -103,6 +103,7 @@ class BacktestJob:
                     raise Refused("DROPPED", "nobody waits for it any more")
             return await making
         finally:
+            # Waited for as well, so that nothing goes on behind a backtest that is over.
             making.cancel()
             with suppress(asyncio.CancelledError, BetimesError):
                 await making
@@ -110,6 +111,7 @@ class BacktestJob:
     async def _tell(self, percent: int) -> bool:
         """Record progress; return whether somebody still waits for the backtest."""
         if percent <= self._told:
+            # There is nothing new to record; this only asks whether it was dropped.
             [state] = await self._engine.load_states(self._stream)
             found = state.get(self._id) if state else None
             return bool(found and found.is_under_way)

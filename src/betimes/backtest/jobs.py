@@ -344,6 +344,7 @@ async def segment_of(store: Store, stream: StreamId, version: int | None) -> Seg
         return None
     _, segments = await store.history(stream, version - 1, 1)
     found = segments[0] if segments else None
+    # A checkpoint has the version of the last segment it stands for, and none of its content.
     return found if found and found.version == version and not checkpoint_of(found) else None
 
 

@@ -124,6 +124,7 @@ class Lockstep:
         since_at = self._plan.since_at
         if since_at is not None and segment.at < since_at:
             self._fold(segment, since_at)
+        # Behind history that was pruned nothing can be rehearsed; `finish` says from when on it is possible.
         elif self._chain.possible_from is None:
             if not self._begun:
                 self._begin(segment.at if since_at is None else since_at)
@@ -142,6 +143,7 @@ class Lockstep:
         for world in self._worlds:
             world.begin(self._base, self._keys, at)
         self._base_versions = {stream: replayed.version for stream, replayed in self._base.items()}
+        # Every world has it now, and a long time before the window need not stay in memory.
         self._base.clear()
         self._keys.clear()
 
@@ -151,6 +153,7 @@ class Lockstep:
         role = role_of(segment)
         cause = cause_of(segment) if role == "caused" else None
         began_before = cause is not None and cause.version <= self._base_versions.get(cause.source, 0)
+        # What was sent at the instant before is applied before time moves on.
         self._settle_down()
         self._come_to(segment.at)
         if cause and self._is_waiting(cause):
@@ -167,6 +170,7 @@ class Lockstep:
     def _come_to(self, at: Instant) -> None:
         """Move every world to this instant."""
         if at != self._at:
+            # A memo is of one instant; none fits another.
             self.recollection.clear()
         self._at = at
         for world in self._worlds:
@@ -218,10 +222,12 @@ class Lockstep:
         if command.__class__ is SWEEPS.get(segment.stream.kind):
             self._sweep_more(segment.stream, command)
         self._result.commands += segment.stream.kind != "tenant"
+        # The control first: the others are compared with its answer and reuse its decisions.
         before = self.control.submit(_job(segment, command))
         input = INPUTS.get(command.__class__)
         if input and input.is_given(command):
             self._result.providers.add(input.provider)
+        # Where the recorded policy had no use for the value, nobody asked for it and none is recorded.
         lacks_input = input if input and not input.is_used(self.control.reply) else None
         for world in self.others:
             adapted = self._adapt_command(world, segment.stream, command)
@@ -239,6 +245,7 @@ class Lockstep:
             return None
         if command.__class__ is STARTS.get(stream.kind):
             effect: str = command.effect  # type: ignore[attr-defined]
+            # Its call has another name in another world; one that did not make it has nothing to announce.
             identity = self.recorded_calls.identity(stream.tenant, effect)
             if identity is not None:
                 id = world.calls.waiting_call(identity)
@@ -249,6 +256,7 @@ class Lockstep:
         """Sweep what is due under other policies only: that may be more than was recorded."""
         tenant, kind = swept.tenant, swept.kind
         at: Instant | None = command.at  # type: ignore[attr-defined]
+        # A sweep writes one segment a stream, all with its instant; the first of them stands for the sweep.
         if self._swept == (tenant, kind, at) or at is None:
             return
         self._swept = (tenant, kind, at)
@@ -286,10 +294,12 @@ class Lockstep:
         command = self._command(segment)
         assert isinstance(command, Settled)
         tenant, stream = segment.stream.tenant, segment.stream
+        # Before the call is ended, which forgets it.
         identity = self.recorded_calls.identity(tenant, command.effect)
         self.control.submit(_job(segment, command))
         self.recorded_calls.end_call(tenant, command.effect)
         for world in self.others:
+            # It was made before the window, in all worlds alike.
             if identity is None:
                 world.submit(_job(segment, command))
             elif id := world.calls.take(identity):
@@ -304,6 +314,7 @@ class Lockstep:
         if world is self.control:
             self._check.note_rehearsed(step)
             for other in self.others:
+                # The record has moved the stream on, so no record will say how late its alarm rang.
                 other.rehearsal.release(step.stream)
         if step.job.cause and step.key and answer:
             places = range(len(self.others)) if world is self.control else (self._places[id(world)],)
@@ -347,6 +358,7 @@ class Lockstep:
             self._settle_down()
             until_at = self._plan.until_at
             for world in self._worlds:
+                # The end of the window is not part of it.
                 world.rehearsal.advance_to(ends_at if until_at is None else min(ends_at, until_at - 1))
             for place, world in enumerate(self.others):
                 for key, asked in self._asked[place].items():

@@ -91,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not refused:
             return
         if len(self.candidates) == 1:
+            # Of one alone the paths need no name in front.
             raise refused[0][1]
         found = tuple((f"{name}: {path}", message) for name, error in refused for path, message in error.problems)
         listed = "; ".join(f"{path}: {message}" for path, message in found)

@@ -117,6 +117,7 @@ def pairs(flip: Flip) -> list[Pair]:
     """Pair both traces rule by rule, and mark where they part: the first rule that held in one world only."""
     rows = _align_traces(flip.before.trace, flip.after.trace)
     places = [place for place, (_, before, after) in enumerate(rows) if _match_of(before) != _match_of(after)]
+    # The same rules held in both worlds: then they part where a rule saw other values.
     places = places or [place for place, (_, before, after) in enumerate(rows) if before != after]
     return [Pair(*row, parts=place == places[0]) if places else Pair(*row) for place, row in enumerate(rows)]
 

@@ -159,5 +159,6 @@ def local_week_hour(at: Instant, timezone: str) -> int:
 @lru_cache(maxsize=65_536)
 def _week_hour(quarter: int, timezone: str) -> int:
     at = quarter * 900
+    # A zone that this machine does not know counts as UTC.
     local = at + (offset_at(timezone, at) if is_zone(timezone) else 0)
     return (local // 3_600 + THURSDAY_HOURS) % WEEK_HOURS

@@ -38,6 +38,7 @@ async def pages(store: Store, tenant: str | None, until_at: Instant | None = Non
         return
     # The deployment's own segments are few (its policy, its keys); they are merged in by position, as they came.
     ours = [segment async for page in _pages(store, DEPLOYMENT.tenant, until_at) for segment in page]
+    # What the deployment wrote after the tenant's last segment matters to nothing that is rehearsed.
     async for page in _pages(store, tenant, until_at):
         last = page[-1].seq
         together = [segment for segment in ours if segment.seq <= last]
@@ -158,6 +159,7 @@ class Chain:
             raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
         if segment_digest(segment) != segment.digest:
             raise unsound(segment, "its digest does not fit its content; a column was changed")
+        # The next segment is chained to what a checkpoint replaced, not to the checkpoint.
         self._last[segment.stream] = (segment.version, segment.prev if checkpoint else segment.digest)
 
     def note_pruned(self, segment: Segment) -> None:

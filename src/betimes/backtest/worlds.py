@@ -68,6 +68,7 @@ class World:
             call=self.calls.note_call if candidate else recorded.note_call,
             first=among.first_look,
             is_outside=among.is_outside,
+            # The control rings nothing by itself: of its alarms and sends the record says when.
             is_late=among.is_rung_by_record if candidate else _always,
             is_recorded=among.is_sent_by_record if candidate else _always,
             teaches=None if candidate else among.recollection,
@@ -124,6 +125,7 @@ class World:
         if step.stream.kind == "tenant":
             return
         answer = answer_of(step)
+        # An alarm that is rung ahead of a command belongs to its job, and is not its answer.
         if step.job is self._current and step.command.__class__ is not Wake:
             self._own = answer
         if self._among.reports(step.stream):

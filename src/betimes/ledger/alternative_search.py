@@ -78,6 +78,7 @@ class AlternativeSearch:
         self.recorded = recorded
         self.decisions = 0
         self.body: dict[str, Any] = msgspec.json.decode(past.policy.body)
+        # Time of this thread alone, so that what others do in their turn is not counted.
         self._began_s = self._slice_s = thread_time()
 
     async def decide(self, **changed: Any) -> Redecided | None:

@@ -134,6 +134,7 @@ def _follow(search: AlternativeSearch) -> tuple[Instant, Redecided] | None:
     followed = follow_on(search.engine, search.past)
     first = next(followed, None)
     subjects = _subjects_of(search, first)
+    # Where the domain does not say what is judged, nothing tells which later answer is about it.
     for one in followed if subjects else ():
         search.count()
         if search.is_better(one) and subjects[-1] in _subjects_of(search, one):
@@ -199,6 +200,7 @@ async def _search_rules(
             return
         rules.append(rule)
         for path, value in settings.items():
+            # Rules that can be put in shadow share one list, to which each is added.
             off[path] = (*off.get(path, ()), *value) if isinstance(value, tuple) else value
         again = await search.decide_under(off)
         verdict = again.verdict if again else None

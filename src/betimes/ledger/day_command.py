@@ -67,6 +67,7 @@ def day(
 async def _read_day(ledger: Ledger, subject: Subject, id: str, date: date | None) -> TimelineView:
     """Return the timeline of one day, which begins and ends in the zone of the person."""
     named: dict[str, Any] = {subject: id}
+    # Asked for the zone first: where a day begins depends on it.
     known = await ledger.timeline(**named)
     since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
     return await ledger.timeline(**named, since=since, until=until)

@@ -30,6 +30,7 @@ def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = 
     mended = [one for one in ailments if repair and one.remedy]
     named = {one.stream for one in ailments}
     others = [str(found) for found in report.findings if found.stream is None or found.stream not in named]
+    # Verified after the repair, which has mended what it could.
     left = len(report.findings) if repair else len(ailments) + len(others)
     view: dict[str, Any] = {"streams": report.streams, "wrong": len(ailments) + len(others), "mended": len(mended)}
     view |= {"left": left}

@@ -115,6 +115,7 @@ class Effects(Service):
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
         found: list[EffectRow] = []
+        # One more than is shown, to know whether there is another page.
         query, place = self._query(filters, limit + 1), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
         if cursor is not None:
             after = effect_at(place, self.caller.tenant)
@@ -149,6 +150,7 @@ class Effects(Service):
     def _query(self, filters: EffectFilters, limit: int) -> EffectQuery:
         tenant = self.caller.tenant
         source = inbox_stream(tenant, filters.user_id) if filters.user_id is not None else None
+        # Of the statuses only dead letters have an index, and a person's effects have one of their own.
         is_indexed = filters.status == "dead" and source is None
         return EffectQuery(
             tenant=tenant, source=source, status="dead" if is_indexed else None, newest_first=True, limit=limit

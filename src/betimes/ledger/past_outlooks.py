@@ -56,6 +56,7 @@ class PastOutlooks:
         # It has not moved since the window began, so it looked then as it does now.
         if row.at <= self._since_at or self._now <= self._since_at:
             return current
+        # A stream has at most as many segments as its version says.
         spans = await self._spans(row) if row.version <= self._left else None
         # There is more history than may be read: it is shown as it is now, and the answer says so.
         if spans is None:
@@ -118,6 +119,7 @@ def _clip(shown: list[tuple[_Span, Outlook]], since_at: Instant, until_at: Insta
     """Yield bands of each state, no longer than it held; a digest is an instant, drawn as if it lasted."""
     for span, outlook in shown:
         for band in outlook.bands:
+            # One that began before the window keeps its beginning.
             begin = band.since_at if span.since_at == since_at else max(band.since_at, span.since_at)
             end = band.until_at
             if span.until_at != until_at and band.name != "digest":

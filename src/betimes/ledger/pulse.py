@@ -127,6 +127,7 @@ class PulseTail:
         """Return the beats after one; reads on if the last is a second old."""
         if asyncio.get_running_loop().time() - self._beaten_s >= BEAT_S:
             async with self._lock:
+                # Asked again under the lock: whoever held it may have read on.
                 if asyncio.get_running_loop().time() - self._beaten_s >= BEAT_S:
                     await self._beat()
         return list(takewhile(lambda beat: beat.number > number, reversed(self._beats)))[::-1]

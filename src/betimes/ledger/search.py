@@ -57,6 +57,7 @@ class Search(LedgerReader):
             *await self._keys(text, wanted),
             *await self._correlated(text, wanted),
         ]
+        # The sort is stable, so within a rank the order of the looks above stays.
         hits.sort(key=lambda hit: (hit.id != text, hit.kind not in PEOPLE))
         return SearchView(hits[:HITS_MAX], len(hits) > HITS_MAX)
 

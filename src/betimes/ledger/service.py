@@ -147,6 +147,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)
         backwards = order == "desc"
         found, place, is_more = await self._scan(filters, begin.after, limit, backwards=backwards)
+        # Backwards the newest segment was seen on the first page, and later pages carry its place along.
         resume = (begin.newest or (found[0].seq if found else 0)) if backwards else place
         views: Listing[SegmentView] = Listing()
         async for segment in in_slices(found):
@@ -173,6 +174,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             for segment in page:
                 if self._is_wanted(segment, filters):
                     chars += len(segment.command or "") + len(segment.events)
+                    # One is shown however long it is, or the list would never get past it.
                     if len(found) == limit or (found and chars > PAGE_CHARS_MAX):
                         return found, place, True
                     found.append(segment)
@@ -189,6 +191,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             backwards=backwards,
             tenant=self.caller.tenant,
             kind=filters.kind,
+            # An index has ids only within their kind; without one they are compared afterwards.
             id=None if filters.kind is None else filters.id,
             key=filters.key,
             correlation=filters.correlation_id or None,
@@ -204,6 +207,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             return False
         if filters.event_type is None:
             return True
+        # The text is searched first, so that few segments have to be decoded.
         return filters.event_type in segment.events and filters.event_type in _event_types(segment)
 
     def view(self, segment: Segment) -> SegmentView:

@@ -81,6 +81,7 @@ async def _search_number(
     search: AlternativeSearch, path: str, before: Any, scope: SettingRange
 ) -> tuple[Any, Any, Redecided] | None:
     unit = Decimal(1) if scope.is_whole else SHARE_STEP
+    # Counted in whole units, so that halving ends at neighbours.
     start = int(Decimal(str(before)) / unit)
     for far in _ends(start, scope, unit):
         end = _possible_end(search, path, start, far, unit)

@@ -155,6 +155,7 @@ class Statistics(LedgerReader):
     def _counted_kinds(self, domain: Area | None) -> tuple[str, ...]:
         """Return the kinds that are counted; none says all, which a store need not compare."""
         kinds = self.kinds_of(domain)
+        # No kind has an empty name: a caller who may see nothing is not taken for one who may see all.
         return () if len(kinds) == len(DOMAIN_OF) else kinds or ("",)
 
     async def _counted(self, query: TallyQuery, length: int, groups: tuple[str, ...]) -> tuple[Counts, int]:

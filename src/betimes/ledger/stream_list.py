@@ -163,6 +163,7 @@ class StreamList(LedgerReader):
         last: StreamRow | None = row
         while last and replayed.version < last.version:
             last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
+            # Counted from the first segment that is left; pruned ones need not be replayed.
             if page and row.version - page[0].version + replayed.segments >= VERIFIED_MAX:
                 told = f"it has more than {VERIFIED_MAX:,} segments; `betimes verify` has no such bound"
                 raise Refused("HISTORY_TOO_LONG", told)
@@ -192,6 +193,7 @@ class StreamList(LedgerReader):
             stream = checked_stream(self.caller.tenant, kind, id)
         except Invalid:
             raise unknown from None
+        # Behind every version: the row is wanted, and none of its segments.
         row, _ = await self.engine.store.history(stream, 2**31 - 1, 1)
         if row is None or row.version == 0:
             raise unknown

@@ -180,6 +180,7 @@ class TallyProjection:
         """Count up to `PAGE` segments; none while somebody else does. Return how many."""
         position = await self._store.tally_position()
         now = await self._store.now()
+        # Asked before the lease is, because most processes find every time that another one counts.
         if position.holder != self._holder and position.lease_until > now:
             return 0
         page = await self._store.tally_source(position.seq, PAGE, BY_EVENTS)

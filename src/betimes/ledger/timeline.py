@@ -133,6 +133,7 @@ class Timeline(Upcoming):
                 tenant=self.caller.tenant,
                 kind=streams.kind,
                 owner=id if streams.by_owner else None,
+                # An id is the first of all that begin with it.
                 prefix=None if streams.by_owner else id,
                 newest_first=streams.by_owner,
                 limit=STREAMS_MAX + 1 if streams.by_owner else 1,

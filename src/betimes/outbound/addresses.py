@@ -67,7 +67,7 @@ class AddressRules:
             found = ipaddress.ip_address(address)
         except ValueError:
             return "not an address"
-        # An IPv6 address may be a tunnel to an IPv4 one: neither may be set apart, unless the settings allow one of them.
+        # An IPv6 address may be a tunnel to an IPv4 one: neither may be set apart, unless one is allowed.
         judged = (found, *embedded_ipv4(found))
         if any(one in network for one in judged for network in self._networks if one.version == network.version):
             return None
