@@ -141,6 +141,7 @@ class UpcomingItems(LedgerReader):
     async def _walk(self, walk: _Walk, wanted: frozenset[str]) -> AsyncIterator[StreamRow]:
         """Yield streams in the order of their places, first the one that the last page ended in."""
         if walk.after is not None:
+            # More may wait in the stream that the last page ended in than that page had room for.
             query = StreamQuery(tenant=self.caller.tenant, kind=walk.after.kind, prefix=walk.after.id, limit=1)
             for row in await self.engine.store.streams(query):
                 if walk.place_of(row) == walk.after:
@@ -167,6 +168,7 @@ class UpcomingItems(LedgerReader):
         else:
             # after an id that is before all others, it begins with what is due at the instant itself
             at, kind, id = walk.after or (walk.since_at, order.due_kind, "")
+            # Places of one instant are ordered by kind: this one comes after the last place as a whole, or before it.
             if kind != order.due_kind:
                 id = "" if kind < order.due_kind else "\U0010ffff"
             query = StreamQuery(

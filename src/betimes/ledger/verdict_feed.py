@@ -209,6 +209,7 @@ class VerdictTail:
             self._add(page)
             self.is_at_end = len(page) < PAGE_MAX
             if self.is_at_end:
+                # Counted from its beginning: what was committed while it read may be missing.
                 self._complete_s = begun_s
                 return
 

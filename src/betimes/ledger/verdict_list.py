@@ -62,6 +62,7 @@ class VerdictList(LedgerReader):
         checked_limit(limit)
         named = ["verdicts", self.caller.tenant, sorted(self._domains), filters]
         place = place_of(cursor, named, NumberPlace) or NumberPlace(SEQ_MAX)
+        # A segment that has more events to show is read once more.
         look = _PageWalk(place.number + (place.row > 1))
         found: list[VerdictEvent] = []
         last = place
@@ -101,6 +102,7 @@ class VerdictList(LedgerReader):
             page = await self.engine.store.ledger(self._page_query(filters, look.before, READ_MAX, kind=kind, id=id))
             found += page
             if len(page) == READ_MAX:
+                # Below this position there is more of this kind, so the order of all kinds is not known.
                 floor = max(floor, page[-1].seq)
         for segment in sorted(found, key=lambda one: -one.seq):
             if segment.seq < floor:

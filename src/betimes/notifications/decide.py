@@ -92,6 +92,7 @@ def _notify(view: View[InboxState], command: Notify, builder: DecisionBuilder) -
     if problems := command_problems(command, builder.policy):
         return _refuse(builder, item, problems)
     evaluation = evaluate(builder.context(item))
+    # News that came too late opens no incident.
     if command.event_type == "SYSTEM" and command.metadata and evaluation.verdict.reasons[-1] != "EXPIRED":
         _update_incident(view, command, builder)
     return carry_out(builder, evaluation, is_new=True)
@@ -261,6 +262,7 @@ INBOX: Decider[InboxState] = Decider(
     needs=needs,
     reads=reads,
     replies=NotificationReply | IncidentAnswer,
+    # What is due must not go out ahead of the ban.
     stops=(BanPerson,),
     tables=(RULES,),
     reasons=REASONS,

@@ -80,6 +80,7 @@ class DecisionBuilder:
         in_app = IN_APP in channels
         if not pending:
             return None
+        # What is in the feed has arrived, so there is nothing to go on to.
         return Delivery(self.version, refs, tuple(pending), () if in_app else rest, in_app, digest, expires_at)
 
     def _call(
@@ -92,6 +93,7 @@ class DecisionBuilder:
             payload["expires_at"] = expires_at
         if self.policy.delivery_pauses_s != DELIVERY_PAUSES_S:
             payload["pauses_s"] = self.policy.delivery_pauses_s
+        # Where there is a channel to go on to, one that fails is not tried again.
         attempts = 1 if has_rest else self.policy.delivery_attempts
         said = self.policy.channels.get(channel)
         executor = delivery_executor(channel, by_function=said is not None and said.function)

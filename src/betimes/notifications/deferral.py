@@ -50,6 +50,7 @@ def carry_out(builder: DecisionBuilder, evaluation: ItemEvaluation, *, is_new: b
     if kept is None:
         reasons = (*verdict.reasons, "INBOX_FULL")
         return builder.build(Verdict("NEVER", reasons, verdict.table, trace=verdict.trace), reply)
+    # Moved to a digest for want of room, it passes with that.
     passes_at = verdict.would_pass_at if kept.until_at == until_at else kept.until_at
     verdict = replace(verdict, until=kept.until_at, would_pass_at=passes_at)
     return builder.build(verdict, reply, promised_at=_promised_at(context, kept))
@@ -60,6 +61,7 @@ def release_item(
 ) -> tuple[str, ...]:
     """Send an item out now; return the channels it takes. One that never waited brings its hashes along."""
     item, route, refs = context.item, route_of(context), (ref_of(context.item),)
+    # A rule that is only tried out must not stop the delivery either.
     expires_at = None if "expiry" in builder.policy.shadow_rules else item.expires_at
     delivery = builder.launch(refs, route.first, route.rest, expires_at=expires_at)
     hashes = (item.exact, item.near) if is_new else ("", None)

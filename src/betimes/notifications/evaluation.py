@@ -175,6 +175,7 @@ def _score_reached_at(context: RuleContext) -> Instant | None:
     recent = windows.count(delivered, context.now, HOUR_S)
     for left in reversed(range(recent)):
         if context.score_with(left).reaches(never):
+            # So few are left once the one before them is an hour old.
             return delivered[-1 - left] + HOUR_S * SECOND
     return None
 

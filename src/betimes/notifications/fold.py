@@ -109,6 +109,7 @@ def _add_released(inbox: InboxState, event: Released) -> InboxState:
 
 def _add_waiting(inbox: InboxState, item: Item) -> InboxState:
     others = _without(inbox.waiting, item.version)
+    # It waited before, so its text is remembered already.
     if len(others) < len(inbox.waiting):
         return replace(inbox, waiting=(*others, item))
     seen, prints = _add_text(inbox, item.exact, item.near, item.accepted_at, item.version)
@@ -160,6 +161,7 @@ def _add_delivery(delivering: tuple[Delivery, ...], delivery: Delivery | None) -
 
 def _settle_call(delivering: tuple[Delivery, ...], event: Delivered | ChannelFailed) -> tuple[Delivery, ...]:
     """Take an ended call off its delivery, and the delivery off the list with its last one."""
+    # An in-app message was no call.
     if event.place is None:
         return delivering
     kept = []

@@ -57,6 +57,7 @@ def decide(
             if id is not None and (current is None or current.id != id):
                 return Refusal("NO_SUCH_INCIDENT", f"there is no open incident {id!r}")
             closed = IncidentClosed(now if at is None else at, recovered=True)
+            # Recorded even if none is open: news from before this instant may still come, and must open nothing.
             return Decision((closed,) if current or at is not None else ())
         case Wake():
             assert current is not None
@@ -71,6 +72,7 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
         case IncidentOpened(current):
             return replace(incident, incident=current)
         case IncidentClosed(at, recovered):
+            # A recovery from before the incident was opened is about another one.
             stays = recovered and incident.incident is not None and incident.incident.opened_at > at
             kept = incident.incident if stays else None
             latest_at = max(at, at if incident.closed_at is None else incident.closed_at)

@@ -114,6 +114,8 @@ def _go_on(
     """Record the event and look at the next instants; or end, when there are none and nothing runs any more."""
     state = fold(before, event)
     free = state.max_concurrency - len(state.running)
+    # Instants that have their runs already cost little, so many are looked at once; else at least one, to see whether
+    # any is left.
     instants = _next(state, BACKFILL_STEP if state.is_old else max(free, 1))
     if not instants and not state.running:
         return Decision((replace(event, check_at=None), BackfillEnded("completed", now)))
@@ -137,6 +139,7 @@ def _advance(view: View[BackfillState], state: BackfillState, instants: tuple[In
     schedule = view.others.get(stream)
     if not isinstance(schedule, ScheduleState):
         return Decision((BackfillEnded("cancelled", now, "SCHEDULE_DELETED"),))
+    # A step that the watchdog repeats may name instants that were dealt with meanwhile.
     fresh = tuple(at for at in instants if at > state.through_at)
     left = tuple(at for at in fresh if schedule.status != "active" or at <= schedule.floor_at)
     if fresh and not left:
@@ -168,6 +171,7 @@ def _fire_missing(
         if not free:
             break
         ticked, requested = tick(requests, state.schedule_id, state.definition, at, now, "backfill")
+        # What ends at once never takes a place.
         free -= not at_once
         ticks += (ticked, requested)
         if at_once:

@@ -65,6 +65,7 @@ def decide(
     if isinstance(command, Settled):
         return Decision()
     if state is None:
+        # A run may outlive its schedule, and nobody waits for an answer to its end.
         return Decision() if isinstance(command, RunFinished) else _missing(view.stream)
     match command:
         case Wake():
@@ -107,11 +108,14 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
     if refusal := refusal or refuse_invalid(schedule_problems(view.stream.id, definition)):
         return refusal
     declared = (ScheduleDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()
+    # The same again changes nothing, except that a schedule that failed begins anew.
     if state and state.definition == definition and state.status != "error":
         return Decision(declared)
     owed = _settle_owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
+    # One that was deleted goes on from the stream's version, so that no version names two definitions.
     version = (state.version if state else view.version) + 1
     upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
+    # Whoever changes anything else neither lends the target their scopes nor needs those of who chose it.
     authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
     defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming, authority)
     return replace(owed, events=(*owed.events, defined, *declared))
@@ -150,6 +154,7 @@ def _enable(view: View[ScheduleState], state: ScheduleState, now: Instant) -> De
     definition = replace(state.definition, enabled=True)
     if refusal := refuse_invalid(schedule_problems(view.stream.id, definition)):
         return refusal
+    # After an error the definition was enabled all the time, so it does not change.
     version = state.version + (not state.definition.enabled)
     upcoming = Timetable(view.stream, definition, version).upcoming(now)
     enabled = ScheduleEnabled(version, now, TZDATA_VERSION, upcoming)
@@ -210,6 +215,7 @@ def _fire(
     if plan.fire:
         events.append(snapshot(state.definition, state.version))
     for tick_at in plan.fire:
+        # Only the latest occurrence is on time; those before it are caught up.
         cause: TickCause = "cron" if tick_at == plan.through_at else "catchup"
         events += tick(requests, view.stream.id, state.definition, tick_at, now, cause)
     return Decision(tuple(events), also=requests.also, effects=tuple(requests.effects), verdict=verdict)
@@ -262,6 +268,7 @@ def snapshot(definition: ScheduleDefinition, version: int) -> SnapshotTaken:
 def _trigger(
     view: View[ScheduleState], state: ScheduleState, payload: dict[str, object] | None, now: Instant
 ) -> Decision | Refusal:
+    # In whole seconds: asked for twice in one, it is the same tick.
     scheduled_for = now // SECOND * SECOND
     run_key = run_key_of(view.stream.id, scheduled_for, manual=True)
     run = _wanted_run(state.definition, run_key, scheduled_for)

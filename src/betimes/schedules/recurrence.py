@@ -92,6 +92,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     def _base_occurrences(self) -> Occurrences:
         if self.every:
+            # An interval needs no zone; this only refuses one that is not known.
             zones.zone(self.timezone)
             return Interval(self.every.seconds, self.every.anchor_at)
         parts = tuple(calendar_of(cron, self.timezone, self.dst.gap, self.dst.overlap) for cron in self.crons)

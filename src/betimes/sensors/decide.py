@@ -215,6 +215,7 @@ def _wake(view: View[SensorState], state: SensorState, policy: AutomationPolicy,
     asked = {"sensor_id": view.stream.id, "cursor": state.cursor, "state_version": state.state_version}
     timeout = state.definition.timeout_seconds
     call = replace(_evaluation_call(view.stream, state.definition, asked), at_most_once=True, lease_s=timeout + 5)
+    # The first effect of this very segment, by which its answer is known again.
     effect = EffectId(*view.stream, view.version + 1, 0).handle
     started = EvaluationStarted(evaluation_id, state.state_version, effect, now, now + timeout * SECOND)
     return Decision((started,), effects=(call,))
@@ -243,6 +244,7 @@ def _take_answer(
     if state.definition.sensor_type == "push":
         return record_evaluation(view, state, replace(attempt, cause="message", received=asking_version), policy, now)
     out = state.in_flight
+    # Another one than is out: its deadline has passed or the sensor was changed, so it counts as stale.
     if out is None or out.effect != command.effect:
         return record_evaluation(view, state, replace(attempt, expected=0, is_open=False), policy, now)
     attempt = replace(
@@ -301,6 +303,7 @@ def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Po
         case ReceiveMessage(message):
             return run_streams(stream.tenant, (message_run_key(stream.id, message.message_id),))
         case Settled(status="done", result=result):
+            # One more than may be asked for is enough to refuse them all.
             return run_streams(stream.tenant, run_keys(result)[: RUN_REQUESTS_MAX + 1])
         case Evaluated(evaluation=Evaluation() as evaluation):
             return run_streams(stream.tenant, run_keys(evaluation)[: RUN_REQUESTS_MAX + 1])

@@ -45,6 +45,7 @@ def fold(state: SensorState | None, event: SensorEvents) -> SensorState | None:
             sealed = zip(secrets, state.secrets, strict=True)
             return replace(state, secrets=tuple(Secret(secret, known.until_at) for secret, known in sealed))
         case SecretRotated(secret, _, old_until_at):
+            # Two live at most: the one before the last ends now.
             old = tuple(Secret(known.secret, old_until_at) for known in state.secrets[:1])
             return replace(state, secrets=(Secret(secret), *old))
         case CursorReset(cursor, state_version):
@@ -109,6 +110,7 @@ def _record_evaluation(state: SensorState, event: SensorEvaluated) -> SensorStat
         return state
     if event.is_broken:
         return replace(state, status="error", next_at=None, in_flight=None)
+    # While another evaluation is out, the end of that one sets the next poll.
     return state if state.in_flight or event.next_at is None else replace(state, next_at=event.next_at)
 
 

@@ -240,6 +240,7 @@ def _event_name(event: CloudEvent) -> str:
 
 
 def _is_envelope(document: dict[str, Any]) -> bool:
+    # With an id of its own it is a plain message, whatever fields it has.
     return isinstance(document.get("message"), dict) and "message_id" not in document
 
 
