@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -376,7 +376,7 @@ def _check_names(name: str, executors: Mapping[str, Executor]) -> None:
             raise Invalid(f"the executor name {reserved!r} is reserved; give it another")
 
 
-async def stop_tasks(tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def stop_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until the last of them has ended."""
     for task in tasks:
         task.cancel()

@@ -67,6 +67,7 @@ class Claimer:
 
     async def _claim_found(self, limit: int) -> list[HeldClaim]:
         found = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._is_crowded)
+        # Taken before asking, so that no claim ends sooner than is thought here.
         asked_s = asyncio.get_running_loop().time()
         answers = await self._engine.submit_many([self._submission(intent.stream) for intent in found])
         self._report_failed(found, answers)

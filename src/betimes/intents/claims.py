@@ -60,6 +60,7 @@ def _check_due(case: ClaimCase) -> Finding:
 def _check_cooldown(case: ClaimCase) -> Finding:
     ends_at = case.intent.cooldown_ends_at
     seen = (case.among_many, None if ends_at is None else render(ends_at))
+    # Whoever asks for this very intent may have it; the cooldown is judged once more when it fires.
     if not case.among_many or not case.intent.is_cooling(case.now):
         return Finding(seen)
     return Finding(seen, Hit("LATER", "COOLDOWN", ends_at))

@@ -227,6 +227,7 @@ def _disable(view: View[IntentState], intent: IntentState, now: Instant) -> Deci
 
 
 def _delete(view: View[IntentState], intent: IntentState, now: Instant) -> Decision:
+    # To the limit of its owner it is as if it were disabled first.
     gone = IntentDisabled(intent.version + 1, now)
     return Decision((IntentDeleted(now),), effects=uncount_effects(view, (gone,), intent.definition.user_id))
 

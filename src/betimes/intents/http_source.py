@@ -93,6 +93,7 @@ class HttpSource:
     async def _get(self, url: str) -> Any:
         from yarl import URL
 
+        # What was put in is escaped already, and must not be escaped twice.
         async with self._open_session().get(URL(url, encoded=True), allow_redirects=False) as answer:
             if answer.status != 200:
                 raise SourceAnswer(f"answered {answer.status}")

@@ -135,6 +135,7 @@ class IntentWorker:
 
         After `max_s` seconds no more is claimed, and what is under way is given back.
         """
+        # A pass takes what is due now, not what one before it found.
         self._due.forget_found()
         ends: Counter[str] = Counter()
         loop = asyncio.get_running_loop()
@@ -177,9 +178,7 @@ class IntentWorker:
                 if len(running) > REPORTS_MAX * self._at_once:
                     await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await stop_tasks(running)
 
     async def _claim_or_report(self, limit: int) -> list[HeldClaim]:
         try:
@@ -239,6 +238,7 @@ class IntentWorker:
         """Renew the claim until it is lost."""
         while True:
             await asyncio.sleep(held.lease_s / 3)
+            # Taken before asking: the renewed claim lasts at least so long from here.
             asked_s = asyncio.get_running_loop().time()
             try:
                 await self._submit(held.stream, RenewClaim(held.token, held.lease_s))

@@ -31,6 +31,7 @@ import msgspec
 
 from betimes.core.bounds import read_json
 from betimes.core.canonical import encode, fingerprint
+from betimes.engine.engine import stop_tasks
 from betimes.outbound.circuit_breaker import Breaker
 from betimes.outbound.webhooks import Webhooks
 
@@ -150,9 +151,7 @@ class Enrichment:
         """Cancel what is under way and wait for it, except for threads, which end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         tasks = [work for work in self._under_way if isinstance(work, asyncio.Task)]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks(tasks)
 
     async def score(self, notification: Notification) -> ProviderScore | None:
         """Return the provider's score, or None if it gives none within the budget."""
@@ -166,6 +165,7 @@ class Enrichment:
         """Return the score of each, in order, or None; no more are asked at once than there are places."""
         scores: list[ProviderScore | None] = [None] * len(notifications)
         ends_s = asyncio.get_running_loop().time() + self._settings.batch_s
+        # All who ask share one iterator, so each takes the next that nobody has.
         left = iter(enumerate(notifications))
         askers = min(len(notifications), self._settings.under_way_max)
         await asyncio.gather(*(self._ask_in_turn(left, scores, ends_s) for _ in range(askers)))

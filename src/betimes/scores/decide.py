@@ -75,6 +75,7 @@ def _judge_command(
     scores = policy[ScoresPolicy]
     match command:
         case SweepScore(at):
+            # Time that has not passed yet is not charged.
             return _sweep_score(view, state, policy, scores, now if at is None or at > now else at)
         case Interact():
             return _record_interaction(view, command, policy, now)
@@ -273,6 +274,7 @@ def _adjust_score(
     before = paid.state.score
     wanted = before + asked.delta if asked.delta is not None else asked.score or 0
     after = min(max(wanted, 0), SCORE_MAX)
+    # Coming to 0 is game over; a score that was there before stays as it is.
     over = (GameOver("adjust", scores.game_over_status),) if after == 0 < before else ()
     due_at = due_of(paid.state, scores) if after else None
     adjusted = ScoreAdjusted(before, after, asked.reason, due_at)

@@ -197,6 +197,7 @@ class Sweeps(Service):
         while ends_s is None or loop.time() < ends_s:
             size = min(PAGE_MAX, self.engine.settings.batch_max)
             room = size if request.limit is None else min(size, request.limit - count.taken_count)
+            # Read even without room: whether one is left tells whether the sweep is complete.
             rows = await self.engine.store.streams(self._due_query(until_at, last, max(room, 1)))
             if not rows:
                 return count.result(complete=True)
