@@ -91,6 +91,7 @@ class Calendar(Occurrences, frozen=True):
         while True:
             for piece in zones.pieces_back(self.zone, at):
                 yield from self._in_piece_back(piece, end, wall)
+                # The piece before repeats local times from behind the match found last.
                 if piece.before > piece.offset:
                     continue
                 if wall.match_before == -NEVER:

@@ -92,6 +92,7 @@ class Rule(msgspec.Struct, Generic[Case], frozen=True):
         """Return what the rule says of a step, or that what it saw is missing."""
         if step.reason is not None:
             return self.says.format_map(_Blanks(values))
+        # A trace that was cut has no values either, and does not tell whether there were any to see.
         nothing = step.values[0] is None if step.values else not cut
         said = self.absent if self.absent and nothing else self.passes
         return said.format_map(_Blanks(values)) if _fields(said) <= values.keys() else UNRECORDED

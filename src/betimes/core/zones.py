@@ -118,6 +118,7 @@ def first_shown(name: str, local: datetime) -> Instant:
     Schedules, quiet hours and intents all take local times so.
     """
     found, other = from_local(name, local), from_local(name, local, fold=1)
+    # Only of a time that is skipped does the second reading lie before the first.
     if found <= other:
         return found
     return transitions(name, other // SECOND, found // SECOND + 1)[0] * SECOND

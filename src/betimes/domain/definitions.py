@@ -153,6 +153,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
             raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))
+        # Expecting none where there is none, so that it is certain whose call made it.
         is_new = if_match is None and await self.state(self.stream(self.kind, id)) is None
         try:
             view = await self._define(id, request, 0 if is_new or only_create else if_match, None, "")

@@ -129,6 +129,7 @@ class Service:
         if not isinstance(recorded, Recorded):
             raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)
+        # A repeat may be about a version that is long gone and that only the history has.
         if row is not None and (not recorded.replayed or row.version == recorded.version):
             return self.engine.kinds.state_in(recorded.stream, row)
         past = await replay(self.engine.store, self.engine.kinds, recorded.stream, version=recorded.version)

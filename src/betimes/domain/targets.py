@@ -202,5 +202,6 @@ def _with_words_of(allowed: NotificationTarget, chosen: NotificationTarget) -> N
         expires_at=allowed.expires_at,
         dedupe_key=allowed.dedupe_key,
         metadata=allowed.metadata,
+        # Compared only where the definition names somebody; a person that it leaves open may be anyone.
         user_id=chosen.user_id if allowed.user_id else None,
     )

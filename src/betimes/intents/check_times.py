@@ -89,6 +89,7 @@ def check_after_success(definition: Definition, now: Instant) -> Instant | None:
 
 def check_after_failure(failure_count: int, policy: IntentsPolicy, now: Instant) -> Instant:
     """Return the check after so many failures in a row, this one included."""
+    # Bounded, since something may fail for years and the number would grow with every time.
     doubled = policy.retry_minutes << min(failure_count - 1, 20)
     return now + min(doubled, policy.retry_minutes_max) * MINUTE
 

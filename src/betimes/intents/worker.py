@@ -288,6 +288,7 @@ class IntentWorker:
         if not holds:
             return report
         action = action_of(held.stream, held.intent, report.trigger_data or {})
+        # Asked again before each step that others notice: a source may have taken longer than the claim lasts.
         held.demand_alive()
         story = story_of(held.stream, held.intent, held.segment_id)
         gate_result = await self._acting.gate(held.intent.definition, action, story)

@@ -63,6 +63,7 @@ class DueTx(PostgresTx):
             self._hear(self.now)
         guessed = list(self._guessed)
         for place, tenant, kind, id, *columns in records:
+            # What was only read along is not named in the answer; it is known by its place in what was asked.
             if tenant is None:
                 self._moved[guessed[place - 1]] = Row(*columns)
             else:

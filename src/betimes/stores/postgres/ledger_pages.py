@@ -28,6 +28,7 @@ async def read_ledger(session: Session, statement: Callable[..., Prepared], quer
         "since_at": query.since_at,
         "until_at": query.until_at,
         "limit": min(query.limit, PAGE_MAX),
+        # By a statement of its own, so that the page is read with a later snapshot.
         "settled": await session.value(statement("settled_seq")),
         "forwards": None if query.backwards else True,
         "backwards": query.backwards or None,

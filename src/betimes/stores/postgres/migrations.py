@@ -49,6 +49,7 @@ async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str
     if not _missing(await _applied_checksums(connection, schema), server):
         return
     async with connection.transaction():
+        # One process may take minutes; the others wait for it, longer than for any other lock.
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
         await connection.execute(
             "SELECT pg_advisory_xact_lock(hashtext('betimes'), hashtext($1))", schema, timeout=COMMAND_TIMEOUT_S

@@ -68,6 +68,8 @@ class Session:
         except self._failures as error:
             raise refusal_of(error, self._server, committing=True) from error
         self.ended, self.chained = True, chained
+        # To commit a transaction that has failed is no error for the server: it rolls back, and only its answer says
+        # so.
         if answer != "COMMIT":
             raise Unavailable(f"{self._server}: the transaction had failed and was rolled back; try again")
 

@@ -76,6 +76,7 @@ def script(schema: str, name: str, values: Mapping[str, Any]) -> str | None:
 @cache
 def _form(schema: str, name: str) -> tuple[str, tuple[str, ...]]:
     """A statement with a place for each of its parameters, and their names."""
+    # The text becomes a format, in which a percent sign of its own is doubled.
     first, *rest = _PARAMETER.split(within(schema, statements()[name]).replace("%", "%%"))
     return first + "".join(f"%s{text}" for text in rest[1::2]), tuple(rest[::2])
 
@@ -99,6 +100,7 @@ def _literal(value: Any) -> str:
 def _array(rows: Sequence[tuple[Any, ...]]) -> str:
     """Composite values as one text that their type reads: to the parser a single word, whatever is in it."""
     text = ",".join([f'"({",".join(map(_field, row))})"' for row in rows])
+    # A text in dollar quotes ends at its tag, so one is taken that is not in the text.
     quote = "$q$"
     while quote in text:
         quote = f"$q{quote[1:]}"

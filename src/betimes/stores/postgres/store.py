@@ -220,6 +220,7 @@ class PostgresStore(PostgresReadModel):
         else:
             statement = self._statement("lease_calls_in_shares", **asked, **_in_shares(shares))
         records = await self._sessions.write(statement)
+        # A statement that writes returns its rows in no order.
         return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
 
     async def renew_lease(self, effect: EffectId, fence: int) -> None:

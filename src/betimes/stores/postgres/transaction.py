@@ -125,11 +125,14 @@ class PostgresTx:
             match part:
                 case "skip" | "wait" | "read":
                     stream = order[part][place - 1]
+                    # The row is at the version that is cached, so its columns were not sent.
                     if schema is None:
                         self.unchanged.add(stream)
                     else:
                         self.unchanged.discard(stream)
                         self.rows[stream] = Row(version, schema, state, at, alarm_at, digest)
+                    # Made by this transaction so that it could be locked; the commit removes it again unless it is
+                    # written.
                     if version == 0 and part != "read":
                         self._at_zero.add(stream)
                 case "clock":
