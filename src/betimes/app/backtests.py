@@ -192,6 +192,7 @@ async def _read_messages(process: Process, task: Task, progress: Callable[[int, 
     assert process.stdout
     process.stdin.write(msgspec.json.encode(task))
     await process.stdin.drain()
+    # The other side reads to the end of its input.
     process.stdin.close()
     async for line in process.stdout:
         said = _said.decode(line)

@@ -45,7 +45,7 @@ from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
 from betimes.domain.service import Caller
 from betimes.engine.effects import Executor
-from betimes.engine.engine import Engine
+from betimes.engine.engine import Engine, stop_tasks
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
@@ -267,7 +267,7 @@ class Betimes(OwnServices):
         self._run(self.tally_projection().run())
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        self._closing.push_async_callback(_cancel, asyncio.create_task(work))
+        self._closing.push_async_callback(stop_tasks, [asyncio.create_task(work)])
 
     def intent_worker(self, tenant: str | None = None) -> IntentWorker | None:
         """Return the built-in worker, unless the configuration leaves intents to workers outside."""
@@ -387,8 +387,3 @@ class Betimes(OwnServices):
         if not isinstance(self.clock, VirtualClock):
             raise Invalid("only a virtual clock can be moved: Betimes(…, clock=VirtualClock(…))")
         return self.clock
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

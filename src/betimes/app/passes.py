@@ -44,6 +44,7 @@ async def one_pass(
     await engine.refresh_holds()
     intents = intents if kinds is None or "intent" in kinds else None
     if intents is not None:
+        # Half of the time at most, so that alarms and effects have theirs.
         fired["intent"] = (await intents.once(min(limit, INTENTS_MAX), max(MIN_S, max_s / 2))).total()
     if kinds is None or KIND in kinds:
         swept = await sweep.once(limit, max(MIN_S, ends_s - loop.time()))
@@ -98,6 +99,7 @@ async def advance_some(tick: Tick, clock: VirtualClock, to: Instant, max_s: floa
         if stuck or loop.time() >= until_s:
             return msgspec.structs.replace(total, complete=False)
         if done.complete:
+            # What was due before now is due now: a clock does not go back.
             clock.advance_to(to if done.next_due_at is None else min(to, max(done.next_due_at, clock())))
 
 

@@ -131,6 +131,7 @@ def _uvicorn_server(configuration: Configuration, application: Any) -> Any:
         log_config=None,
         access_log=False,
         server_header=False,
+        # Which proxy is trusted is told by the address that connects, so no header may replace it.
         proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(configuration.engine.drain_s)),
     )

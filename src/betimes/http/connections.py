@@ -114,6 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_connections.remove(self._address)
         self._disarm()
+        # Ends the deadline for writing too, which would abort what is gone already.
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -214,6 +215,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._is_refused = True
         last: RequestResponseCycle | None = self.cycle
+        # Between two requests the last answer must be out; within a body none may have begun.
         if last is None or (last.response_complete if self._is_in_head else not last.response_started):
             self.transport.write(_answer(HttpProblem(status, code, detail)))
         self.transport.close()

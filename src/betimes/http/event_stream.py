@@ -32,6 +32,7 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
+        # Ended with the response, and not when the collector comes by: nothing reads on for who has left.
         async with aclosing(self.body_iterator):  # type: ignore[type-var]
             await super().stream_response(send)
 

@@ -72,6 +72,7 @@ class Site(Starlette):
     """Starlette's application, in which a path without parameters is found by its name instead of a search."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], pages: Sequence[Served], process: Process) -> None:
+        # Paths with fewer parameters come first, or a name such as `groups` would be taken for an id.
         served = [
             Served(path, endpoint, methods=endpoint.methods)
             for path, endpoint in sorted(endpoints.items(), key=lambda pair: pair[0].count("{"))
