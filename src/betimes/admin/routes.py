@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from betimes.admin.policy_history import NamedPolicy, PolicyVersion
 from betimes.admin.service import (
     KeyView,
     NewKey,
@@ -22,6 +21,7 @@ from betimes.admin.service import (
     Rollback,
     Rotation,
     SecretKeyView,
+    Tenants,
     WebhookSecret,
 )
 from betimes.admin.toml_lines import line_at, line_numbers
@@ -34,7 +34,8 @@ from betimes.domain.requests import read_off_loop
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml
-from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, Route
+from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext
+from betimes.http.service_calls import ServiceCalls, route
 
 TAG = "Administration"
 _POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at", "warnings"})
@@ -103,15 +104,6 @@ class NamedPolicyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A segment that names the policy, such as the one it was read from."""
 
 
-async def policy_named(request: RequestContext) -> NamedPolicy:
-    asked: NamedPolicyQuery = request.query
-    return await request.services.tenants.policy_named(request.path["fingerprint"], segment_id=asked.segment_id)
-
-
-async def policy_history(request: RequestContext) -> Page[PolicyVersion]:
-    return await request.services.tenants.policy_history(limit=request.query.limit, cursor=request.query.cursor)
-
-
 async def schema_of_policy(request: RequestContext) -> dict[str, Any]:
     return policy_schema()
 
@@ -150,19 +142,11 @@ async def keys(request: RequestContext) -> Page[KeyView]:
     return Page(views[start : start + limit], cursor_of(named, NumberPlace(start + limit)) if is_more else None)
 
 
-async def key(request: RequestContext) -> KeyView:
-    return await request.services.tenants.key(request.path["key_id"])
-
-
 async def rotate_key(request: RequestContext) -> Answer:
     rotated = await request.services.tenants.rotate_key(
         request.path["key_id"], request.body, key=request.idempotency_key
     )
     return _once(rotated)
-
-
-async def revoke_key(request: RequestContext) -> None:
-    await request.services.tenants.revoke_key(request.path["key_id"])
 
 
 async def rotate_webhook_secret(request: RequestContext) -> Answer:
@@ -185,7 +169,8 @@ REVEAL_CHARS_MAX = 300
 _audit = logging.getLogger("betimes.audit")
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
-_route = partial(Route, scope="admin", tag=TAG)
+_tenants = ServiceCalls(lambda request: request.services.tenants)
+_route = partial(route, scope="admin", tag=TAG)
 _get = partial(_route, method="GET")
 _post = partial(_route, method="POST")
 
@@ -240,11 +225,10 @@ ROUTES = (
     ),
     _get(
         "/v1/policy/history",
-        policy_history,
+        _tenants.call(Tenants.policy_history),
         "Changes of the tenant's overrides, newest first",
         description="Who made each, when, why, after which backtest, and what it changed.",
         query=Listed,
-        reply=Page[PolicyVersion],
     ),
     _get(
         "/v1/policy/schema",
@@ -255,12 +239,11 @@ ROUTES = (
     ),
     _get(
         "/v1/policies/{fingerprint}",
-        policy_named,
+        _tenants.call(Tenants.policy_named),
         "A policy by the fingerprint that a segment names",
         description="Kept as long as a segment names it. It must be one that is in force, or that a segment of the "
         "tenant names: `segment_id`, or without that one of the tenant's own stream or of its newest segments.",
         query=NamedPolicyQuery,
-        reply=NamedPolicy,
     ),
     _post(
         "/v1/keys",
@@ -274,7 +257,7 @@ ROUTES = (
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
     ),
     _get("/v1/keys", keys, "Keys, newest first", description="Revoked ones too.", query=Listed, reply=Page[KeyView]),
-    _get("/v1/keys/{key_id}", key, "A key", reply=KeyView),
+    _get("/v1/keys/{key_id}", _tenants.call(Tenants.key), "A key"),
     _post(
         "/v1/keys/{key_id}/rotate",
         rotate_key,
@@ -288,7 +271,7 @@ ROUTES = (
     ),
     _route(
         "/v1/keys/{key_id}",
-        revoke_key,
+        _tenants.call(Tenants.revoke_key),
         "Revoke a key",
         method="DELETE",
         description="At once, both secrets.",

@@ -15,8 +15,9 @@ from betimes.core.instants import DAY, seconds
 from betimes.domain.derivation import derive
 from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, Route, demand_deployment
-from betimes.ledger.service import ExplanationView, Ledger, LedgerFilters, SegmentPage
+from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, demand_deployment
+from betimes.http.service_calls import ServiceCalls, route
+from betimes.ledger.service import Ledger, LedgerFilters, SegmentPage
 
 TAG = "Time and history"
 ADVANCE_DAYS_MAX = 366
@@ -162,12 +163,9 @@ async def segments(request: RequestContext) -> SegmentPage:
     return await ledger_of(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
 
 
-async def explain(request: RequestContext) -> ExplanationView:
-    return await ledger_of(request).explain(request.path["segment_id"])
-
-
-_get = partial(Route, method="GET", scope="any:read", tag=TAG)
-_post = partial(Route, method="POST", scope="tick", tag=TAG)
+_ledger = ServiceCalls(ledger_of)
+_get = partial(route, method="GET", scope="any:read", tag=TAG)
+_post = partial(route, method="POST", scope="tick", tag=TAG)
 
 ROUTES = (
     _post(
@@ -220,10 +218,9 @@ ROUTES = (
     ),
     _get(
         "/v1/explain/{segment_id}",
-        explain,
+        _ledger.call(Ledger.explain),
         "Why",
         description="A segment with every rule that was looked at and the values it saw, what caused it, and what it "
         "led to.",
-        reply=ExplanationView,
     ),
 )
