@@ -38,7 +38,10 @@ class EventStream(StreamingResponse):
 
 
 def demand_room(streams: Streams, tenant: str) -> None:
-    """Raise 429 if a tenant has as many streams open as it may have."""
+    """Raise 429 if a tenant has as many streams open as it may have.
+
+    Nothing may be awaited between this and the first byte, or another stream could come between.
+    """
     if streams.is_full(tenant):
         message = f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first."
         raise HttpProblem(429, "TOO_MANY_STREAMS", message, headers={"Retry-After": "5"})

@@ -16,9 +16,8 @@ import msgspec
 from betimes.catalogue import readable_areas
 from betimes.domain.paging import wrong_parameter
 from betimes.engine.engine import Engine
-from betimes.http.event_stream import EventStream, may_go_on
-from betimes.http.problems import HttpProblem
-from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
+from betimes.http.event_stream import EventStream, demand_room, may_go_on
+from betimes.http.process import Streams
 from betimes.http.routes import RequestContext, Route
 from betimes.ledger.known_names import check_names
 from betimes.ledger.pulse import SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
@@ -68,14 +67,14 @@ async def verdicts(request: RequestContext) -> EventStream:
             SAMPLES if query.sample is None else query.sample,
         )
         await pulse.start(position_of(last).seq if last else None)
-        _demand_room(streams, tenant)
+        demand_room(streams, tenant)
         return EventStream(stream_frames(pulse, engine, streams, lambda: may_go_on(request)), streams, tenant)
     tail = streams.share_tail(engine, VerdictTail)
     if last:
         feed = VerdictFeed(tail, tenant, domains, filters, position_of(last))
     else:
         feed = await VerdictFeed.from_now(tail, tenant, domains, filters)
-    _demand_room(streams, tenant)
+    demand_room(streams, tenant)
     return EventStream(stream_events(feed, engine, streams, lambda: may_go_on(request)), streams, tenant)
 
 
@@ -85,17 +84,6 @@ def _check_mode(query: VerdictStreamQuery) -> None:
         raise wrong_parameter("id", "not with mode=pulse")
     if query.mode == "verdicts" and query.sample is not None:
         raise wrong_parameter("sample", "only with mode=pulse")
-
-
-def _demand_room(streams: Streams, tenant: str) -> None:
-    """Refuse one stream too many; nothing is awaited between this and the first byte, so none comes between."""
-    if streams.is_full(tenant):
-        raise HttpProblem(
-            429,
-            "TOO_MANY_STREAMS",
-            f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first.",
-            headers={"Retry-After": "5"},
-        )
 
 
 async def stream_events(
