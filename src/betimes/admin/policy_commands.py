@@ -11,7 +11,7 @@ from cyclopts import App
 from betimes.admin.policy_history import PolicyChange, changes
 from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rollback
 from betimes.cli.bootstrap import Application, current_wiring
-from betimes.cli.documents import File, document
+from betimes.cli.documents import File, policy_document
 from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, At, Paging, Tenant, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
@@ -163,10 +163,7 @@ def rollback(*, to_version: int | None = None, note: str | None = None, at: Tena
 
 def _body(file: Path | None, at: At) -> dict[str, Any]:
     if file is not None:
-        body = document(file)
-        # A whole configuration may be given too, which has the policy as one of its sections.
-        inner = body.get("policy")
-        return inner if isinstance(inner, dict) else body
+        return policy_document(file)
     policy = current_wiring().policy(at.target)
     if policy is None:
         raise Invalid("the configuration has no [policy]; name a file, or add the section")

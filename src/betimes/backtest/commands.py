@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from betimes.catalogue import AREAS
 from betimes.cli.bootstrap import Application
-from betimes.cli.documents import document
+from betimes.cli.documents import policy_document
 from betimes.cli.options import AT, At, on
 from betimes.cli.output import say, shares, show_json
 from betimes.core.checks import check_value
@@ -164,14 +164,7 @@ def _load_policies(files: tuple[Path, ...]) -> dict[str, dict[str, Any]]:
     """Return policies by the names of their files, as short as they differ."""
     stems = [file.stem for file in files]
     names = [stem if stems.count(stem) == 1 else str(file) for file, stem in zip(files, stems, strict=True)]
-    return {name: _body(file) for name, file in zip(names, files, strict=True)}
-
-
-def _body(file: Path) -> dict[str, Any]:
-    """Return a policy from a file that is one, or a configuration with one in it."""
-    body = document(file)
-    inner = body.get("policy")
-    return inner if isinstance(inner, dict) else body
+    return {name: policy_document(file) for name, file in zip(names, files, strict=True)}
 
 
 async def _check_known(application: Application, tenant: str | None) -> None:

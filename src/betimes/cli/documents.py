@@ -24,6 +24,13 @@ def document(path: Path) -> dict[str, Any]:
     return body
 
 
+def policy_document(path: Path) -> dict[str, Any]:
+    """Return the policy in a file that is one, or in a configuration, which has it as one of its sections."""
+    body = document(path)
+    inner = body.get("policy")
+    return inner if isinstance(inner, dict) else body
+
+
 def _text(path: Path) -> str:
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_bytes().decode()
