@@ -83,6 +83,10 @@ def refuse_invalid(problems: tuple[Problem, ...]) -> Refusal | None:
 # -- versions and owners
 
 
+def refuse_missing(stream: StreamId) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no {stream.kind} {stream.id!r}")
+
+
 def refuse_version(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
     """Refuse a change that was meant for another version; 0 expects that there is none yet, `None` expects nothing."""
     if expected is None or expected == current:

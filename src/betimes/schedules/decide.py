@@ -18,7 +18,7 @@ from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import TZDATA_VERSION
 from betimes.domain.completions import RunFinished
-from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_version
+from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_missing, refuse_version
 from betimes.domain.run_requests import RunRequested, RunRequests, WantedRun, ends_at_once
 from betimes.schedules.catchup import CatchupPlan, Timetable, nominal_time
 from betimes.schedules.checks import schedule_problems
@@ -66,7 +66,7 @@ def decide(
         return Decision()
     if state is None:
         # A run may outlive its schedule, and nobody waits for an answer to its end.
-        return Decision() if isinstance(command, RunFinished) else _missing(view.stream)
+        return Decision() if isinstance(command, RunFinished) else refuse_missing(view.stream)
     match command:
         case Wake():
             return _wake(view, state, now)
@@ -93,10 +93,6 @@ def _switch(
             return Decision((disabled,)) if state.definition.enabled else Decision()
         case DeleteSchedule():
             return Decision((*_skip_paused(view.stream, state, now), ScheduleDeleted(now)))
-
-
-def _missing(stream: StreamId) -> Refusal:
-    return Refusal("NOT_FOUND", f"there is no {stream.kind} {stream.id!r}")
 
 
 # -- definitions

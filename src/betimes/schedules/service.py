@@ -19,6 +19,7 @@ from betimes.core.errors import Invalid, NotFound, VersionMismatch
 from betimes.core.instants import Instant
 from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
+from betimes.core.streams import StreamId
 from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
 from betimes.domain.derivation import derive
@@ -178,15 +179,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no schedule {schedule_id!r}")
         filters = ["ticks", self.caller.tenant, schedule_id, status]
-        found, place = await self._rows_back(
-            stream,
-            place_of(cursor, filters, NumberPlace),
-            checked_limit(limit),
-            _tick_rows,
-            lambda tick: status in (None, tick.status),
-        )
-        found.items = await self._with_runs(found.items)
-        return found.page(cursor_of(filters, place) if place else None)
+        return await self._read_ticks(stream, filters, status, limit, cursor)
 
     @check_filters
     async def all_ticks(
@@ -202,15 +195,16 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         """List the ticks of all schedules, or of one, that were recorded between two instants; newest first."""
         filters = ["all ticks", self.caller.tenant, schedule_id, status, since, until]
         query = LedgerQuery(
-            tenant=self.caller.tenant,
-            kind="schedule",
-            id=schedule_id,
-            since_at=instant(since),
-            until_at=instant(until),
+            tenant=self.caller.tenant, kind="schedule", id=schedule_id, since_at=instant(since), until_at=instant(until)
         )
+        return await self._read_ticks(query, filters, status, limit, cursor)
+
+    async def _read_ticks(
+        self, source: StreamId | LedgerQuery, filters: Any, status: str | None, limit: int, cursor: str | None
+    ) -> Page[Tick]:
         place = place_of(cursor, filters, NumberPlace)
         found, place = await self._rows_back(
-            query, place, checked_limit(limit), _tick_rows, lambda tick: status in (None, tick.status)
+            source, place, checked_limit(limit), _tick_rows, lambda tick: status in (None, tick.status)
         )
         found.items = await self._with_runs(found.items)
         return found.page(cursor_of(filters, place) if place else None)

@@ -22,7 +22,7 @@ from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.policies import Policy
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
-from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_version
+from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_missing, refuse_version
 from betimes.domain.run_requests import run_streams
 from betimes.sensors.checks import sensor_problems
 from betimes.sensors.evaluations import pause_after, read_answer, record_evaluation, run_keys
@@ -75,7 +75,7 @@ def decide(
     if isinstance(command, DefineSensor | ShelveSensor):
         return _define(view, command, now)
     if state is None:
-        return Decision() if isinstance(command, Settled) else _missing(view.stream)
+        return Decision() if isinstance(command, Settled) else refuse_missing(view.stream)
     match command:
         case Wake():
             return _wake(view, state, policy[AutomationPolicy], now)
@@ -104,10 +104,6 @@ def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision 
     if fingerprint(known) != was or len(secrets) != len(known):
         return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
     return Decision((SecretsResealed(secrets),))
-
-
-def _missing(stream: StreamId) -> Refusal:
-    return Refusal("NOT_FOUND", f"there is no sensor {stream.id!r}")
 
 
 # -- definitions
