@@ -9,7 +9,7 @@ from betimes.core.instants import HOUR
 from betimes.core.streams import EffectId
 from betimes.engine.store import Changes
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
-from betimes.testing.conformance.pairs import Pair, beside, commit
+from betimes.testing.conformance.pairs import Pair, beside, commit, hold_for_ever
 from betimes.testing.conformance.samples import (
     ABSENT,
     KEY,
@@ -140,13 +140,7 @@ async def a_task_cancelled_before_its_commit_undoes_all(pair: Pair) -> None:
     batch = await _prepared(pair)
     before = await _seen_by_both(pair)
     held = asyncio.Event()
-
-    async def hold() -> None:
-        async with pair.two.begin(needed(batch)):
-            held.set()
-            await asyncio.Event().wait()
-
-    async with beside(hold()):
+    async with beside(hold_for_ever(pair.two, needed(batch), held)):
         await held.wait()
     expect_equal(await _seen_by_both(pair), before, "what is visible afterwards")
     await commit(pair.one, batch)

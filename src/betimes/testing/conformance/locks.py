@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from betimes.core.streams import StreamId
 from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, Store
 from betimes.testing.conformance.expectations import expect, expect_equal
-from betimes.testing.conformance.pairs import Pair, beside, commit
+from betimes.testing.conformance.pairs import Pair, beside, commit, hold_for_ever
 from betimes.testing.conformance.samples import A, B, locking, moved, row_of, stream, together, waiting
 
 
@@ -112,13 +112,7 @@ async def reads_do_not_wait_for_an_open_transaction(pair: Pair) -> None:
 
 async def a_holder_that_is_cancelled_leaves_nothing_behind(pair: Pair) -> None:
     held = asyncio.Event()
-
-    async def hold() -> None:
-        async with pair.two.begin(locking(A)):
-            held.set()
-            await asyncio.Event().wait()
-
-    async with beside(hold()) as holder:
+    async with beside(hold_for_ever(pair.two, locking(A), held)) as holder:
         await held.wait()
         holder.cancel()
         await asyncio.wait({holder})

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from betimes.engine.store import Changes, Store
+from betimes.engine.store import Changes, LockRequest, Store
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.testing.conformance.samples import needed
 
@@ -65,6 +65,13 @@ async def commit(store: Store, changes: Changes) -> None:
     """One transaction that waits for what these changes need, and commits them."""
     async with store.begin(needed(changes)) as tx:
         await tx.commit(changes)
+
+
+async def hold_for_ever(store: Store, ask: LockRequest, held: asyncio.Event) -> None:
+    """Hold what is asked for until cancelled; `held` is set once it is."""
+    async with store.begin(ask):
+        held.set()
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
