@@ -12,25 +12,8 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
+from betimes.engine import read_model as contract
 from betimes.engine.audit import CHECKPOINT_TURN
-from betimes.engine.read_model import (
-    REASONS_SEPARATOR,
-    SAMPLE,
-    AlarmCount,
-    AlarmPlace,
-    KindRange,
-    NamedKey,
-    NamedStream,
-    ProcessRow,
-    TallyCell,
-    TallyEntry,
-    TallyPosition,
-    TallyQuery,
-    TallyRange,
-    TallySource,
-    TenantBacklog,
-    UpcomingQuery,
-)
 from betimes.engine.store import PAGE_MAX, SEND, StreamRow, StreamWrite
 from betimes.stores.memory.database import MemoryDatabase
 
@@ -49,11 +32,11 @@ class MemoryReadModel:
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[contract.TallySource]:
         segments = self.database.segments
         first = bisect_right(segments, after, key=lambda segment: segment.seq)
         return [
-            TallySource(
+            contract.TallySource(
                 s.seq,
                 s.stream.tenant,
                 s.stream.kind,
@@ -65,10 +48,10 @@ class MemoryReadModel:
             for s in segments[first : first + min(limit, PAGE_MAX)]
         ]
 
-    async def tally_position(self) -> TallyPosition:
+    async def tally_position(self) -> contract.TallyPosition:
         return self.database.tally_position
 
-    async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
+    async def take_tally(self, holder: str, lease_s: float) -> contract.TallyPosition | None:
         now, position = self.clock(), self.database.tally_position
         if position.holder != holder and position.lease_until > now:
             return None
@@ -76,7 +59,7 @@ class MemoryReadModel:
         return self.database.tally_position
 
     async def add_tally(
-        self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant
+        self, holder: str, lease_s: float, entries: Sequence[contract.TallyEntry], *, after: int, upto: int, at: Instant
     ) -> None:
         position, tally = self.database.tally_position, self.database.tally
         if (position.holder, position.seq) != (holder, after):
@@ -103,28 +86,28 @@ class MemoryReadModel:
 
     async def reset_tally(self) -> None:
         self.database.tally.clear()
-        self.database.tally_position = TallyPosition()
+        self.database.tally_position = contract.TallyPosition()
 
     async def tally_counts(
-        self, query: TallyQuery, step: int, limit: int, *, by_reasons: bool = True
-    ) -> list[TallyCell]:
+        self, query: contract.TallyQuery, step: int, limit: int, *, by_reasons: bool = True
+    ) -> list[contract.TallyCell]:
         cells: Counter[tuple[int, str, str, str]] = Counter()
         for entry in self._entries(query):
             reasons = entry.reasons if by_reasons else ""
             cells[(entry.at - query.since_at) // step, entry.kind, entry.outcome, reasons] += entry.total
-        return [TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
+        return [contract.TallyCell(*cell, count) for cell, count in sorted(cells.items())[:limit]]
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
-        found: dict[Instant, TallyRange] = {}
+    async def tally_ranges(self, query: contract.TallyQuery, before_seq: int, limit: int) -> list[contract.TallyRange]:
+        found: dict[Instant, contract.TallyRange] = {}
         for entry in self._entries(query):
             if entry.first_seq < before_seq:
                 _, first, last, total, kinds = found.get(entry.at, (0, entry.first_seq, entry.last_seq, 0, ()))
                 first, last = min(first, entry.first_seq), max(last, entry.last_seq)
                 among = tuple(sorted({*kinds, entry.kind}))
-                found[entry.at] = TallyRange(entry.at, first, last, total + entry.total, among)
+                found[entry.at] = contract.TallyRange(entry.at, first, last, total + entry.total, among)
         return [found[at] for at in sorted(found, reverse=True)[:limit]]
 
-    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+    async def segments_within(self, tenant: str, ranges: Sequence[contract.KindRange], limit: int) -> list[Segment]:
         def is_within(segment: Segment) -> bool:
             return segment.stream.tenant == tenant and any(
                 segment.stream.kind == one.kind and one.first <= segment.seq <= one.last for one in ranges
@@ -132,16 +115,16 @@ class MemoryReadModel:
 
         return list(islice(filter(is_within, reversed(self.database.segments)), min(limit, PAGE_MAX)))
 
-    def _entries(self, query: TallyQuery) -> Iterator[TallyEntry]:
+    def _entries(self, query: contract.TallyQuery) -> Iterator[contract.TallyEntry]:
         for name, counts in self.database.tally.items():
-            entry = TallyEntry(*name, *counts)
+            entry = contract.TallyEntry(*name, *counts)
             if (entry.level, entry.tenant) != (query.level, query.tenant):
                 continue
             if not query.since_at <= entry.at < query.until_at or (query.kinds and entry.kind not in query.kinds):
                 continue
             if query.outcome not in (None, entry.outcome):
                 continue
-            if query.reason is None or query.reason in entry.reasons.split(REASONS_SEPARATOR):
+            if query.reason is None or query.reason in entry.reasons.split(contract.REASONS_SEPARATOR):
                 yield entry
 
     # -- alarms, names, processes
@@ -156,17 +139,17 @@ class MemoryReadModel:
                 found.append((at, self._stream_row(write)))
         return sorted(found, key=lambda one: (one[0], one[1].stream))
 
-    async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
+    async def upcoming(self, query: contract.UpcomingQuery) -> list[contract.AlarmCount]:
         is_due = query.due_kind is not None
         alarms = self._due_later(query) if is_due else self._alarms(query.tenant, query.since_at, query.until_at)
         if query.sampled:
-            alarms = [one for one in alarms if crc32(one[1].stream.id.encode()) % SAMPLE == 0]
+            alarms = [one for one in alarms if crc32(one[1].stream.id.encode()) % contract.SAMPLE == 0]
         found: dict[tuple[str, int], list[Instant]] = {}
         for at, row in alarms[: query.limit]:
             found.setdefault((row.stream.kind, (at - query.since_at) // query.step), []).append(at)
-        return [AlarmCount(*cell, len(ats), min(ats)) for cell, ats in found.items()]
+        return [contract.AlarmCount(*cell, len(ats), min(ats)) for cell, ats in found.items()]
 
-    def _due_later(self, query: UpcomingQuery) -> list[tuple[Instant, StreamRow]]:
+    def _due_later(self, query: contract.UpcomingQuery) -> list[tuple[Instant, StreamRow]]:
         found = [
             (write.due_at, self._stream_row(write))
             for write in self.database.rows.values()
@@ -178,7 +161,7 @@ class MemoryReadModel:
         return sorted(found, key=lambda one: (one[0], one[1].stream))
 
     async def upcoming_streams(
-        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
+        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: contract.AlarmPlace | None = None
     ) -> list[StreamRow]:
         alarms = self._alarms(tenant, since_at, until_at)
         rows = [row for at, row in alarms if after is None or (at, row.stream.kind, row.stream.id) > after]
@@ -188,23 +171,29 @@ class MemoryReadModel:
         names = sorted(of for of in self.database.snoozes if of.tenant == tenant and (after is None or of > after))
         return [self._stream_row(self.database.rows[of]) for of in names[: min(limit, PAGE_MAX)]]
 
-    async def names_like(self, tenant: str, kinds: Sequence[str], prefix: str, limit: int) -> list[NamedStream]:
-        found: list[NamedStream] = []
+    async def names_like(
+        self, tenant: str, kinds: Sequence[str], prefix: str, limit: int
+    ) -> list[contract.NamedStream]:
+        found: list[contract.NamedStream] = []
         for kind in sorted(kinds):
             rows = sorted(row for row in self.database.rows.values() if row.stream[:2] == (tenant, kind))
             alike = [row for row in rows if row.stream.id.startswith(prefix) and row.state is not None]
-            found += [NamedStream(kind, row.stream.id, row.status) for row in alike[:limit]]
+            found += [contract.NamedStream(kind, row.stream.id, row.status) for row in alike[:limit]]
         return found
 
-    async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
-        now, found = self.clock(), list[NamedKey]()
+    async def keys_like(
+        self, tenant: str, collections: Sequence[str], prefix: str, limit: int
+    ) -> list[contract.NamedKey]:
+        now, found = self.clock(), list[contract.NamedKey]()
         for collection in sorted(collections):
             kept = [k for k in self.database.keys.values() if k.key[:2] == (tenant, collection) and k.expires_at > now]
             alike = sorted((k for k in kept if k.key.key.startswith(prefix)), key=lambda k: k.key)
-            found += [NamedKey(collection, k.key.key, k.stream.kind, k.stream.id, k.version) for k in alike[:limit]]
+            found += [
+                contract.NamedKey(collection, k.key.key, k.stream.kind, k.stream.id, k.version) for k in alike[:limit]
+            ]
         return found
 
-    async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
+    async def tenant_backlog(self, tenant: str, limit: int) -> contract.TenantBacklog:
         now = self.clock()
         due = [at for at, _ in self._alarms(tenant, 0, now + 1)]
         effects = [e for e in self.database.effects.values() if e.write.id.tenant == tenant]
@@ -212,7 +201,7 @@ class MemoryReadModel:
         sends = sum(e.write.executor == SEND for e in owed)
         calls = [e for e in owed if e.write.executor != SEND and not self._is_held(e.write.id)]
         late = Counter(e.write.executor for e in calls if e.is_due(now - MINUTE))
-        return TenantBacklog(
+        return contract.TenantBacklog(
             min(len(due), limit),
             min(due, default=None),
             min(sum(of.tenant == tenant and until > now for of, until in self.database.snoozes.items()), limit),
@@ -221,11 +210,11 @@ class MemoryReadModel:
             dict(late),
         )
 
-    async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
+    async def beat(self, process: contract.ProcessRow, *, forget_before: Instant) -> None:
         known = self.database.processes
         known[process.name] = process
         for name in [name for name, row in known.items() if row.seen_at < forget_before and name != process.name]:
             del known[name]
 
-    async def processes(self, limit: int) -> list[ProcessRow]:
+    async def processes(self, limit: int) -> list[contract.ProcessRow]:
         return sorted(self.database.processes.values(), key=lambda row: (-row.seen_at, row.name))[:limit]

@@ -10,23 +10,7 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
 from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import StreamId
-from betimes.engine.read_model import (
-    AlarmCount,
-    AlarmPlace,
-    KindRange,
-    NamedKey,
-    NamedStream,
-    ProcessRow,
-    TallyCell,
-    TallyEntry,
-    TallyPosition,
-    TallyQuery,
-    TallyRange,
-    TallySource,
-    TenantBacklog,
-    UpcomingQuery,
-    prefix_end,
-)
+from betimes.engine import read_model as contract
 from betimes.engine.store import PAGE_MAX, StreamRow
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.rows import listed_stream
@@ -52,19 +36,19 @@ class SqliteReadModel:
 
     # -- the tally
 
-    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[TallySource]:
+    async def tally_source(self, after: int, limit: int, by_events: Sequence[str] = ()) -> list[contract.TallySource]:
         kinds = encode(list(by_events))
         found = await self._rows("tally_source", after=after, limit=min(limit, PAGE_MAX), by_events=kinds)
-        return [*map(TallySource._make, found)]
+        return [*map(contract.TallySource._make, found)]
 
-    async def tally_position(self) -> TallyPosition:
-        return TallyPosition(*await self._rows("tally_position"))
+    async def tally_position(self) -> contract.TallyPosition:
+        return contract.TallyPosition(*await self._rows("tally_position"))
 
-    async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
+    async def take_tally(self, holder: str, lease_s: float) -> contract.TallyPosition | None:
         return await self._write(_take_tally, holder, seconds(lease_s), self.clock)
 
     async def add_tally(
-        self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant
+        self, holder: str, lease_s: float, entries: Sequence[contract.TallyEntry], *, after: int, upto: int, at: Instant
     ) -> None:
         moved = {"holder": holder, "until": self.clock() + seconds(lease_s), "after": after, "upto": upto, "at": at}
         await self._write(_add_tally, moved, entries)
@@ -76,23 +60,23 @@ class SqliteReadModel:
         await self._write(_reset_tally)
 
     async def tally_counts(
-        self, query: TallyQuery, step: int, limit: int, *, by_reasons: bool = True
-    ) -> list[TallyCell]:
+        self, query: contract.TallyQuery, step: int, limit: int, *, by_reasons: bool = True
+    ) -> list[contract.TallyCell]:
         grouped = {"by_reasons": by_reasons or None, "any_reasons": None if by_reasons else True}
         found = await self._rows("tally_counts", **_narrow(query), step=step, limit=limit, **grouped)
-        return [TallyCell(*columns) for columns in found]
+        return [contract.TallyCell(*columns) for columns in found]
 
-    async def tally_ranges(self, query: TallyQuery, before_seq: int, limit: int) -> list[TallyRange]:
+    async def tally_ranges(self, query: contract.TallyQuery, before_seq: int, limit: int) -> list[contract.TallyRange]:
         found = await self._rows("tally_ranges", **_narrow(query), before_seq=before_seq, limit=limit)
-        return [TallyRange._make((*columns, tuple(kinds))) for *columns, kinds in found]
+        return [contract.TallyRange._make((*columns, tuple(kinds))) for *columns, kinds in found]
 
-    async def segments_within(self, tenant: str, ranges: Sequence[KindRange], limit: int) -> list[Segment]:
+    async def segments_within(self, tenant: str, ranges: Sequence[contract.KindRange], limit: int) -> list[Segment]:
         asked = {"tenant": tenant, "ranges": encode(ranges), "limit": min(limit, PAGE_MAX)}
         return [segment_of(columns) for columns in await self._rows("segments_within", **asked)]
 
     # -- alarms, names, processes
 
-    async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
+    async def upcoming(self, query: contract.UpcomingQuery) -> list[contract.AlarmCount]:
         found = await self._rows(
             "upcoming" if query.due_kind is None else "upcoming_due",
             tenant=query.tenant,
@@ -105,10 +89,10 @@ class SqliteReadModel:
             sampled=query.sampled or None,
             exact=None if query.sampled else True,
         )
-        return [AlarmCount(*columns) for columns in found]
+        return [contract.AlarmCount(*columns) for columns in found]
 
     async def upcoming_streams(
-        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: AlarmPlace | None = None
+        self, tenant: str, since_at: Instant, until_at: Instant, limit: int, *, after: contract.AlarmPlace | None = None
     ) -> list[StreamRow]:
         place = {"at_after": after.at, "kind_after": after.kind, "id_after": after.id} if after else {}
         # The index then starts where the last page ended, instead of passing over all that was listed before.
@@ -121,34 +105,41 @@ class SqliteReadModel:
         found = await self._rows("snoozed_streams", tenant=tenant, limit=min(limit, PAGE_MAX), **place)
         return [listed_stream(columns) for columns in found]
 
-    async def names_like(self, tenant: str, kinds: Sequence[str], prefix: str, limit: int) -> list[NamedStream]:
-        asked = {"kinds": encode(list(kinds)), "prefix": prefix, "prefix_end": prefix_end(prefix)}
-        return [NamedStream(*found) for found in await self._rows("names_like", tenant=tenant, limit=limit, **asked)]
+    async def names_like(
+        self, tenant: str, kinds: Sequence[str], prefix: str, limit: int
+    ) -> list[contract.NamedStream]:
+        asked = {"kinds": encode(list(kinds)), "prefix": prefix, "prefix_end": contract.prefix_end(prefix)}
+        return [
+            contract.NamedStream(*found)
+            for found in await self._rows("names_like", tenant=tenant, limit=limit, **asked)
+        ]
 
-    async def keys_like(self, tenant: str, collections: Sequence[str], prefix: str, limit: int) -> list[NamedKey]:
-        asked = {"collections": encode(list(collections)), "prefix": prefix, "prefix_end": prefix_end(prefix)}
+    async def keys_like(
+        self, tenant: str, collections: Sequence[str], prefix: str, limit: int
+    ) -> list[contract.NamedKey]:
+        asked = {"collections": encode(list(collections)), "prefix": prefix, "prefix_end": contract.prefix_end(prefix)}
         bounds = {"limit": limit, "looked_at": PAGE_MAX, "now": self.clock()}
         found = await self._rows("keys_like", tenant=tenant, **asked, **bounds)
-        return [NamedKey(*columns) for columns in found]
+        return [contract.NamedKey(*columns) for columns in found]
 
-    async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
+    async def tenant_backlog(self, tenant: str, limit: int) -> contract.TenantBacklog:
         now = self.clock()
-        return TenantBacklog(
+        return contract.TenantBacklog(
             *await self._rows(
                 "tenant_backlog", tenant=tenant, limit=limit, now=now, late_since=now - MINUTE, held=self._held
             )
         )
 
-    async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
+    async def beat(self, process: contract.ProcessRow, *, forget_before: Instant) -> None:
         row = {**process._asdict(), "executors": encode(list(process.executors))}
         await self._write(_beat, row, forget_before)
 
-    async def processes(self, limit: int) -> list[ProcessRow]:
+    async def processes(self, limit: int) -> list[contract.ProcessRow]:
         found = await self._rows("processes", limit=limit)
-        return [ProcessRow._make((*told[:3], tuple(told[3]), *told[4:])) for told in found]
+        return [contract.ProcessRow._make((*told[:3], tuple(told[3]), *told[4:])) for told in found]
 
 
-def _narrow(query: TallyQuery) -> dict[str, Any]:
+def _narrow(query: contract.TallyQuery) -> dict[str, Any]:
     return {
         "tenant": query.tenant,
         "level": query.level,
@@ -160,14 +151,16 @@ def _narrow(query: TallyQuery) -> dict[str, Any]:
     }
 
 
-def _take_tally(connection: Connection, holder: str, lease: int, clock: Callable[[], Instant]) -> TallyPosition | None:
+def _take_tally(
+    connection: Connection, holder: str, lease: int, clock: Callable[[], Instant]
+) -> contract.TallyPosition | None:
     now = clock()
     if not connection.change("take_tally", {"holder": holder, "now": now, "until": now + lease}):
         return None
-    return TallyPosition(*connection.json("tally_position", {}))
+    return contract.TallyPosition(*connection.json("tally_position", {}))
 
 
-def _add_tally(connection: Connection, moved: dict[str, Any], entries: Sequence[TallyEntry]) -> None:
+def _add_tally(connection: Connection, moved: dict[str, Any], entries: Sequence[contract.TallyEntry]) -> None:
     # The position moves first, and only for who holds the lease, so that nothing is counted twice.
     if not connection.change("move_tally", moved):
         raise Fenced(f"the tally is not at {moved['after']} any more, or {moved['holder']} lost its lease on it")
