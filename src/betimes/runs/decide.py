@@ -192,6 +192,7 @@ def _first_due(account: AccountState | None, registry: dict[str, Entry], now: In
 
     def place(trigger: WaitingTrigger) -> tuple[int, Instant, str]:
         entry = registry.get(trigger.trigger_type)
+        # A type no longer registered comes last: all it can get is a skip.
         return (-entry.debounce_seconds if entry else 0, trigger.first_at, trigger.key)
 
     waiting = account.waiting if account else ()

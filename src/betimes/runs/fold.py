@@ -123,6 +123,7 @@ def _with_slot(window: Window, at: Instant, slot_at: Instant | None) -> Window:
     if slot_at is None:
         return windows.add(window, at, HOUR_S)
     oldest_s = epoch_down(at) - HOUR_S
+    # Charged at the promised slot, not at the decision, or a late wake would push the next slots back.
     return with_one(tuple(pair for pair in window if pair[0] > oldest_s), epoch_up(slot_at))
 
 

@@ -68,6 +68,7 @@ def _start_run(view: View[RunState], run: RunState, effect: str, worker: str, no
 
 
 def _claim_run(view: View[RunState], run: RunState, worker: str, lease_s: int, now: Instant) -> Decision | Refusal:
+    # Asked before the wider refusal, so that a worker learns who was faster and until when.
     if run.handler == "claim" and run.status == "started":
         until = render(run.lease_expires_at or now)
         return Refusal("ALREADY_CLAIMED", f"the run {view.stream.id} is claimed by {run.worker!r} until {until}")

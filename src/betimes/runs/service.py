@@ -258,6 +258,7 @@ class Runs(Triggers, Registry):
                 failed=lambda stream, error: failed.append(stream),
             )
             claims = [await self._claim_view(recorded) for recorded in taken]
+            # A run that failed stays first in line and would fail each call again: the slow way looks behind it.
             if not failed:
                 return claims
         return claims + await self._claim_some(request, command, limit - len(claims))
