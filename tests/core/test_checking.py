@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from betimes.core.checks import Unreadable, check_value, examine, require_whole
+from betimes.core.checks import Unreadable, check_value, examine
 from betimes.core.errors import Invalid
 
 
@@ -193,8 +193,6 @@ def test_a_part_that_is_wrong_is_still_of_its_type_to_a_rule() -> None:
             pytest.fail("not a stay")
     with pytest.raises(Unreadable):
         _ = examined.value.guest
-    with pytest.raises(Unreadable):
-        require_whole(examined.value)
 
 
 def test_many_problems_are_counted_and_the_first_described() -> None:

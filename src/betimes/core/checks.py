@@ -139,13 +139,6 @@ def obey(*rules: Callable[[], object]) -> None:
             continue
 
 
-def require_whole(subject: T) -> T:
-    """Return the subject of a rule that needs all of it; raise `Unreadable` if a part of it is wrong."""
-    if type(subject) in (Partial, _Broken):
-        raise Unreadable("a part of it")
-    return subject
-
-
 def readable(items: Iterable[T]) -> Iterator[tuple[int, T]]:
     """Yield the items whose shape is right, each with its place."""
     return ((place, item) for place, item in enumerate(items) if item is not BROKEN)
