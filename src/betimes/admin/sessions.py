@@ -19,14 +19,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
-from betimes.engine.tenants.model import (
-    ApiKey,
-    ElevateSession,
-    OpenSession,
-    RevokeKey,
-    TenantState,
-    tenant_stream,
-)
+from betimes.engine.tenants.model import ApiKey, ElevateSession, OpenSession, RevokeKey, TenantState, tenant_stream
 
 SESSION_S_MAX = 12 * 3_600
 

@@ -39,15 +39,7 @@ from betimes.core.policies import Body
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
-from betimes.domain.paging import (
-    Listing,
-    NumberPlace,
-    Page,
-    check_filters,
-    checked_limit,
-    cursor_of,
-    place_of,
-)
+from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.requests import examine_request
 from betimes.domain.service import Service
 from betimes.domain.struct_forms import From

@@ -10,11 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from betimes.backtest.flip_views import FlipFilters
-from betimes.backtest.jobs import (
-    BacktestRequest,
-    Backtests,
-    BacktestView,
-)
+from betimes.backtest.jobs import BacktestRequest, Backtests, BacktestView
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.core.errors import NotFound
 from betimes.http.event_stream import EventStream, demand_room, may_go_on

@@ -11,12 +11,7 @@ from betimes.engine.tick_result import TickResult
 
 
 def tick(
-    *,
-    limit: int = 1_000,
-    max_s: float = 10.0,
-    tenant: str | None = None,
-    app: str | None = None,
-    at: At = AT,
+    *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None, app: str | None = None, at: At = AT
 ) -> None:
     """Do one bounded pass over alarms, effects and due intents; says what is still due.
 

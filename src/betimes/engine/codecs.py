@@ -12,16 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from betimes.core.deciders import (
-    Checkpoint,
-    Command,
-    Decider,
-    Event,
-    Reconsider,
-    Repair,
-    Settled,
-    Wake,
-)
+from betimes.core.deciders import Checkpoint, Command, Decider, Event, Reconsider, Repair, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
 from betimes.core.scopes import allows, areas_of
 from betimes.core.segments import Recorded, Segment

@@ -77,11 +77,7 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     (
         Rule("disabled", _check_enabled, ("enabled",), "it is disabled", "it is enabled"),
         Rule(
-            "claimed",
-            _check_unclaimed,
-            ("worker", "expires_at"),
-            "{worker} has it until {expires_at}",
-            "nobody has it",
+            "claimed", _check_unclaimed, ("worker", "expires_at"), "{worker} has it until {expires_at}", "nobody has it"
         ),
         Rule(
             "not_due", _check_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"

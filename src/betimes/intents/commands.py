@@ -26,10 +26,7 @@ class IntentFilters:
 
 
 intent = DefinitionCommands(
-    noun="intent",
-    service=lambda services: services.intents,
-    columns=_COLUMNS,
-    filters=IntentFilters,
+    noun="intent", service=lambda services: services.intents, columns=_COLUMNS, filters=IntentFilters
 ).app()
 
 

@@ -10,10 +10,7 @@ from betimes.http.routes import ClaimLimit
 from betimes.http.service_calls import ServiceCalls, filters_of, route
 from betimes.intents.model import Draft
 from betimes.intents.service import Intents
-from betimes.intents.views import (
-    IntentView,
-    IntentWritten,
-)
+from betimes.intents.views import IntentView, IntentWritten
 
 TAG = "Intents"
 ONE = "/v1/intents/{intent_id}"
@@ -82,18 +79,8 @@ ROUTES = (
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
-    _post(
-        f"{ONE}/renew",
-        _intents.call_with_key(Intents.renew),
-        "Keep a claim",
-        codes=((409, "CLAIM_LOST"),),
-    ),
-    _post(
-        f"{ONE}/release",
-        _intents.call_with_key(Intents.release),
-        "Give a claim back",
-        codes=((409, "CLAIM_LOST"),),
-    ),
+    _post(f"{ONE}/renew", _intents.call_with_key(Intents.renew), "Keep a claim", codes=((409, "CLAIM_LOST"),)),
+    _post(f"{ONE}/release", _intents.call_with_key(Intents.release), "Give a claim back", codes=((409, "CLAIM_LOST"),)),
     _post(
         f"{ONE}/fire",
         _intents.call_with_key(Intents.fire),

@@ -42,14 +42,7 @@ from betimes.intents.conditions import askable, sources_of
 from betimes.intents.due import AT_LEAST, DueIntents
 from betimes.intents.expressions import CannotTell
 from betimes.intents.lists import statuses
-from betimes.intents.model import (
-    AwaitSource,
-    ClaimIntent,
-    Definition,
-    FireIntent,
-    ReleaseClaim,
-    RenewClaim,
-)
+from betimes.intents.model import AwaitSource, ClaimIntent, Definition, FireIntent, ReleaseClaim, RenewClaim
 from betimes.intents.sources import Source, SourceFailed, Sources
 
 ERROR_CHARS_MAX = 2_000

@@ -159,11 +159,7 @@ async def _verify(
 
 
 def prune(
-    *,
-    history_days: float | None = None,
-    effects_days: float = 7.0,
-    tenant: str | None = None,
-    at: At = AT,
+    *, history_days: float | None = None, effects_days: float = 7.0, tenant: str | None = None, at: At = AT
 ) -> None:
     """Replace old history by one checkpoint a stream, and forget expired keys and calls that ended long ago.
 

@@ -82,11 +82,7 @@ class Meta(LedgerReader):
             reasons=sorted({name for domain in shown for name in reasons_in(domain)}),
             words={code: text for domain in shown for code, text in words_in(domain).items()},
             channels=sorted(policy[NotificationsPolicy].channels) if "notifications" in seen else [],
-            limits={
-                "page": LIMIT_MAX,
-                "stats_cells": CELLS_MAX,
-                "search_hits": HITS_MAX,
-            },
+            limits={"page": LIMIT_MAX, "stats_cells": CELLS_MAX, "search_hits": HITS_MAX},
             extras=[name for name, module in EXTRAS.items() if find_spec(module)],
             features=list(FEATURES),
             hold=await read_hold(self.engine, self.caller.tenant),

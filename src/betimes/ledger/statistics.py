@@ -174,12 +174,7 @@ class Statistics(LedgerReader):
         return counts, sum(cell.total for cell in sums)
 
     def _count_rest(
-        self,
-        query: TallyQuery,
-        rows: list[TallySource],
-        length: int,
-        groups: tuple[str, ...],
-        counts: Counts,
+        self, query: TallyQuery, rows: list[TallySource], length: int, groups: tuple[str, ...], counts: Counts
     ) -> int:
         """Add what the tally does not have yet; return how many outcomes that were."""
         total = 0

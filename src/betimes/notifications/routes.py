@@ -195,13 +195,7 @@ ROUTES = (
         description="Either `item_ids`, or `all: true` with `before`.",
         example={"all": True},
     ),
-    _write(
-        f"{USER}/ban",
-        _notifications.call(Notifications.ban),
-        "Ban a person",
-        method="PUT",
-        body_optional=True,
-    ),
+    _write(f"{USER}/ban", _notifications.call(Notifications.ban), "Ban a person", method="PUT", body_optional=True),
     _write(f"{USER}/ban", _notifications.call(Notifications.unban), "Lift a ban", method="DELETE"),
     _post(
         "/v1/incidents",

@@ -244,8 +244,7 @@ class PreferencesRequest(PreferencesFields, frozen=True, kw_only=True, forbid_un
     __doc__ = None
 
     quiet_hours: Annotated[
-        tuple[QuietHoursView, ...],
-        msgspec.Meta(max_length=14, examples=[[{"start": "22:00", "end": "07:00"}]]),
+        tuple[QuietHoursView, ...], msgspec.Meta(max_length=14, examples=[[{"start": "22:00", "end": "07:00"}]])
     ] = ()
     version: int | None = None
 

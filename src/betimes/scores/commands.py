@@ -49,12 +49,7 @@ def show_score(user_id: str, /, *, at: Tenant = TENANT) -> None:
 
 @score.command
 def history(
-    user_id: str,
-    /,
-    *,
-    event_type: HistoryType | None = None,
-    paging: Paging = PAGING,
-    at: Tenant = TENANT,
+    user_id: str, /, *, event_type: HistoryType | None = None, paging: Paging = PAGING, at: Tenant = TENANT
 ) -> None:
     """List what happened to a score, newest first.
 

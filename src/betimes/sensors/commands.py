@@ -38,11 +38,7 @@ sensor = DefinitionCommands(
 
 @sensor.command
 def evaluate(
-    sensor_id: SensorName,
-    /,
-    *,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
-    at: Tenant = TENANT,
+    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Tenant = TENANT
 ) -> None:
     """Evaluate a poll sensor now.
 
@@ -56,12 +52,7 @@ def evaluate(
 
 @sensor.command
 def evaluations(
-    sensor_id: SensorName,
-    /,
-    *,
-    message_id: str | None = None,
-    paging: Paging = PAGING,
-    at: Tenant = TENANT,
+    sensor_id: SensorName, /, *, message_id: str | None = None, paging: Paging = PAGING, at: Tenant = TENANT
 ) -> None:
     """List the evaluations of a sensor with the runs they asked for, newest first.
 

@@ -21,13 +21,7 @@ from betimes.http.service_calls import ServiceCalls, filters_of, route
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.sensors.proof import Proof
 from betimes.sensors.service import UNPROVEN, Sensors
-from betimes.sensors.views import (
-    SENSOR_READ_ONLY,
-    EvaluationView,
-    SensorRequest,
-    SensorView,
-    SensorWritten,
-)
+from betimes.sensors.views import SENSOR_READ_ONLY, EvaluationView, SensorRequest, SensorView, SensorWritten
 
 TAG = "Automation"
 SENSOR = "/v1/sensors/{sensor_id}"
