@@ -130,6 +130,7 @@ async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -
 async def _processes(bt: Betimes, jobs: int | None) -> int:
     if jobs is not None and not 1 <= jobs <= PROCESSES_MAX:
         raise Invalid(f"it cannot be done in {jobs} processes; say 1 to {PROCESSES_MAX}", (("jobs", "how many"),))
+    # Another process would open a store of its own, and find it empty.
     if bt.url.startswith("memory:"):
         return 1
     if jobs is not None:
@@ -154,6 +155,7 @@ async def _run_in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress)
         entangled |= entangled_tenants(results)
         if not entangled:
             return results
+        # Kept for all rounds to come: the tenants that hang together only grow, so this ends.
         whole |= entangled
     raise Fault("the streams of the tenants could not be told apart; run it with jobs=1")
 

@@ -42,6 +42,7 @@ class _Loop:
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         if threading.current_thread() is self._thread:
+            # A coroutine that is dropped without this makes Python warn that nobody awaited it.
             work.close()
             raise Invalid("this runs on betimes' own thread, which cannot wait for itself; make the handler async")
         return self.submit(work).result()
@@ -52,6 +53,7 @@ class _Loop:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        # The thread is over, so the loop can run here once more for its last work.
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -97,6 +99,7 @@ class BlockingBetimes:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
+            # Asked here so that a wrong argument is blamed on the class that was called.
             inspect.signature(Betimes).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"BlockingBetimes(): {error}") from None

@@ -54,6 +54,7 @@ class Wired:
         if clock is not None and options.role != "all":
             raise Invalid("a virtual clock is for one process that does everything; leave --role out")
         configuration = reread()
+        # A virtual clock is for tests: what they write goes to no file that nobody named.
         if clock is not None and not _names_db(target):
             configuration = msgspec.structs.replace(configuration, db="memory://")
         log_to_stderr()

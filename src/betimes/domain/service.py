@@ -117,6 +117,7 @@ class Service:
     async def check_under_policy(self, request: Any, kind: type[T], rules: Callable[[Policy], Sequence[Rule[T]]]) -> T:
         """Return the request as its type; raise `Invalid` with all that is wrong, by the rules under the policy too."""
         found: Examined[T] = examine_request(request, kind)
+        # The decider asks these rules of a sound request; here they only make a refusal complete.
         return found.whole(rules(await self.engine.policy_of(self.caller.tenant)) if found.found.total else ())
 
     async def state(self, stream: StreamId) -> Any:

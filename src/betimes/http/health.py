@@ -85,6 +85,7 @@ async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
     try:
         async with asyncio.timeout(STORE_S):
             await engine.store.load([DEPLOYMENT])
+            # A store that can only be read would take no work: its lock may be held, or its disk full.
             await engine.store.check_writable()
             await engine.refresh_holds()
             return None, (await engine.clock_report())[1]

@@ -105,6 +105,7 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         return _problem(status, code, str(error), errors), _refusal_headers(status, error)
     if isinstance(error, Invalid):
         return _problem(422, "INVALID", str(error), error.problems, total=error.total), {}
+    # The order matters: refusals and invalid requests are errors of betimes too, and say more.
     if isinstance(error, BetimesError) and error.http_status != 500:
         status = 503 if error.code in ("VERSION_CONFLICT", "DUPLICATE_KEY") else error.http_status
         headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}

@@ -62,6 +62,7 @@ def any_channel(tenant: str, channel: str) -> bool:
 
 def action_id_of(intent_id: str, check_at: Instant) -> str:
     name = f"intent:{intent_id}:{render(check_at)}"
+    # The key of the gate is this id with a suffix, and must fit too.
     return name if len(name) <= ID_CHARS_MAX - len(":gate") else "intent:" + sha256(name.encode()).hexdigest()
 
 
@@ -143,6 +144,7 @@ class Acting:
         key = KeyId(action.tenant, TRIGGERS, f"{action.action_id}:gate")
         if before := await self._earlier_answer(key):
             return before
+        # Between this and the submit the answer may turn; it is then recorded as given and holds for this check.
         foreseen = await self._foresee_verdict(account, command, key.key)
         if foreseen is not None and foreseen.answer == "LATER":
             return _gate_result(foreseen, None)

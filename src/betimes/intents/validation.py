@@ -161,6 +161,7 @@ def _instant(case: DefinitionCase, path: str, text: str | None, before: Instant 
     except Invalid as error:
         yield DefinitionProblem(path, str(error))
         return
+    # An instant that has passed since it was set must not keep the other fields from being changed.
     if case.draft.enabled and at <= case.now and (case.is_enabling or at != before):
         yield DefinitionProblem(path, f"must be in the future; it is {render(case.now)}")
 
@@ -196,6 +197,7 @@ def _ticker(case: DefinitionCase) -> Iterator[DefinitionProblem]:
 
 
 def _is_amount(amount: Decimal) -> bool:
+    # Finite first: comparing a NaN raises.
     if not amount.is_finite() or abs(amount) >= AMOUNT_MAX:
         return False
     return amount == round(amount, DECIMALS_MAX)

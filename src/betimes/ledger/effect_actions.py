@@ -126,6 +126,7 @@ class EffectActions(Effects):
             raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
         if objection := await self._objection(row):
             raise Refused("NOT_RETRYABLE", objection)
+        # On record first: a process that dies in between leaves who asked.
         await record_operation(self, "effects", "retry", [effect_id], note=note)
         await self._carry_out("retry", row)
         return await self.view(await self._row(effect_id))
@@ -154,6 +155,7 @@ class EffectActions(Effects):
         if not rows:
             return EffectsOutcome(action, 0, 0, [], None, more is None, more, None)
         ids = [row.id.handle for row in rows]
+        # As above: the record names all that were chosen, also those that turn out to be left.
         on_record = await record_operation(self, "effects", action, ids, note=asked.note, chosen_by=asked.filter)
         skipped = await self._act_on(action, rows)
         return EffectsOutcome(
@@ -206,9 +208,12 @@ class EffectActions(Effects):
             page = await self.engine.store.effects(query)
             for row in page:
                 if domain_of(row.id.kind) in self._domains and chosen.fits(row):
+                    # One more than asked for fits: only now is it known that there is a next page, from the row before
+                    # this.
                     if len(found) == limit:
                         return found, place
                     found.append(keep(row))
+                # Also of rows that do not fit, so that the next call does not look through them again.
                 place = InstantPlace(row.created_at, row.id.handle)
             if len(page) < PAGE_MAX:
                 return found, None

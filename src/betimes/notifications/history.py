@@ -163,6 +163,7 @@ class NotificationHistory:
         self.status = "delivering"
         pending = delivery.pending if delivery else ()
         called = {channel for _, channel in pending}
+        # The feed needs no call: it is written in the commit that decides.
         at_once = tuple((None, channel) for channel in channels if channel not in called)
         self.deliveries[segment.version] = (*pending, *at_once)
 

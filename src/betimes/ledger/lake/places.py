@@ -78,10 +78,12 @@ class LocalPlace:
         (folder / MANIFEST).write_bytes(msgspec.json.encode(batch))
         aside = self._path / f".batch-{uuid4().hex}"
         shutil.copytree(folder, aside)
+        # Before the rename: a batch that is there after a crash must be whole.
         _sync(aside)
         try:
             aside.rename(self._batches / batch_name(batch.first))
         except OSError:
+            # A folder that is there already is the same batch by another export; anything else is an error.
             if self.batch(batch.first) is None:
                 raise
             shutil.rmtree(aside)
@@ -139,6 +141,7 @@ class FsspecPlace:
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             self._fs.makedirs(f"{target}/{file.relative_to(folder).parent}", exist_ok=True)
             self._fs.put_file(str(file), f"{target}/{file.relative_to(folder)}")
+        # The manifest last: a batch without one does not count, and is written over.
         self._fs.pipe_file(f"{target}/{MANIFEST}", msgspec.json.encode(batch))
         return True
 
