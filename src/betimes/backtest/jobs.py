@@ -166,6 +166,7 @@ class Backtests(Service):
             items=found[start:more],
             next_cursor=cursor_of(named, NumberPlace(more)) if len(found) > more else None,
             kept=len(found),
+            # The report counts by domain and answers, and not by id.
             total=None if filters.id else sum(filters.count(one) for one in report.candidates),
         )
 
@@ -308,6 +309,7 @@ def _rules_of_policies(engine: Engine, deployment: Body) -> tuple[Rule[BacktestR
 
     def judge_several(request: BacktestRequest) -> Iterator[Problem]:
         for name, body in (request.policies or {}).items():
+            # One of another shape was told of with the shape of the request.
             if isinstance(body, Mapping):
                 yield from judge(f"policies.{name}", body)
 

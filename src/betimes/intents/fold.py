@@ -77,6 +77,7 @@ def _define(state: IntentState | None, event: IntentDefined) -> IntentState:
         return IntentState(
             event.definition, event.version, event.at, event.at, event.enabled, event.next_check_at, event.next_check_at
         )
+    # A check that is still owed keeps its occasion, from which actions have their ids.
     moved = event.next_check_at != state.next_check_at
     return replace(
         state,
@@ -173,6 +174,7 @@ def _fire(state: IntentState, event: IntentFired) -> IntentState:
         last_status=event.status,
         last_error=event.error,
         last_condition_fire_at=event.at if fires_condition else state.last_condition_fire_at,
+        # Counts claims that ran out one after another; a report by a worker ends the row.
         expiry_count=state.expiry_count if event.error == CLAIM_EXPIRED else 0,
         waiting_for_source=None,
     )
@@ -187,6 +189,7 @@ def alarm(state: IntentState) -> Instant | None:
 
 def index(state: IntentState) -> Index:
     offered_at = listed_at(state)
+    # Listed from the check on, but due for workers only once it has cooled.
     due_at = None if offered_at is None else max(offered_at, state.cooldown_ends_at or 0)
     return Index(status_of(state), state.definition.user_id, due_at, offered_at)
 

@@ -126,6 +126,7 @@ class Intents(BulkChanges):
         if not isinstance(body, Examined):
             return _fields(body)
         if body.found.total and isinstance(body.value, dict):
+            # Without its id, or an intent that is to be replaced would be told that it exists already.
             unnamed = {name: value for name, value in body.value.items() if name not in ("intent_id", "version")}
             told = await self.check(unnamed)
             body.found.extend((remark.path, remark.message) for remark in told.errors)
@@ -240,6 +241,7 @@ class Intents(BulkChanges):
         claim = (await self._state(stream)).live_claim(now)
         if refused.reason != "ALREADY_CLAIMED" or claim is None:
             return refused
+        # Rounded up, so that who waits so long does not come a moment too soon.
         return Refused(refused.reason, str(refused), retry_after_s=-((now - claim.expires_at) // SECOND))
 
     async def claim_many(
@@ -250,6 +252,7 @@ class Intents(BulkChanges):
         command = ClaimIntent(self._worker(asked.worker), asked.lease_s, among_many=True)
         taken = await claim_due(self, command, limit, user_id=asked.user_id, trigger_type=asked.trigger_type)
         granted = {recorded.stream: recorded.reply for recorded in taken if isinstance(recorded.reply, Claimed)}
+        # One that was deleted right after it was claimed has no state and is left out below.
         rows = await self.engine.store.load(list(granted))
         kind = self.engine.kinds.of(self._stream("any"))
         states = {stream: kind.state(stream, row.schema, row.state) for stream, row in rows.items()}
@@ -332,6 +335,7 @@ class Intents(BulkChanges):
     async def _of_its_owner(self, stream: StreamId, command: Any, key: str | None, asked: Any) -> IntentWritten:
         """Submit a command that names the owner of the intent; the owner is read first and may change meanwhile."""
         request = self.caller.request or fingerprint((stream, asked))
+        # Before the owner is read: a repeat is answered from the record, also of an intent deleted since.
         if key and (again := await self.find_recorded(key, INTENTS, request)):
             return await self._as_left(again)
         for _ in range(OWNER_TRIES_MAX):

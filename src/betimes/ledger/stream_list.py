@@ -137,6 +137,7 @@ class StreamList(LedgerReader):
             named, _, id = place.id.partition(":")
             after = StreamId(self.caller.tenant, named, id)
         rows = await self.engine.store.snoozed_streams(self.caller.tenant, limit + 1, after=after)
+        # Chosen from a page that is cut already: it may come out short, and the cursor goes on all the same.
         wanted = [
             row
             for row in rows[:limit]
@@ -162,6 +163,7 @@ class StreamList(LedgerReader):
         replayed = Replayed(row.stream, self.engine.kinds.of(row.stream))
         last: StreamRow | None = row
         while last and replayed.version < last.version:
+            # The row comes with each page, because the stream may grow while it is replayed.
             last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
             # Counted from the first segment that is left; pruned ones need not be replayed.
             if page and row.version - page[0].version + replayed.segments >= VERIFIED_MAX:

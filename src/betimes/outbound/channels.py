@@ -162,6 +162,7 @@ class Channels:
         return channel == IN_APP or self._of(tenant, channel) is not None
 
     def _of(self, tenant: str, channel: str) -> Channel | Invoke | None:
+        # An entry of the tenant goes before a function, also the one that takes the channel away.
         is_own = channel in self._settings.tenants.get(tenant, {})
         function = None if is_own else self._functions.get(channel)
         return function or self._settings.of(tenant, channel)
