@@ -101,6 +101,28 @@ async def test_whoever_takes_all_that_is_due_gets_what_lies_together(path: Path)
                 assert list(tx.rows) == expected
 
 
+class WatchedFiles(apsw.VFS):
+    """The files that SQLite opens, noting the journals by which it could undo one statement."""
+
+    def __init__(self) -> None:
+        super().__init__("watched", "")
+        self.journal_count = 0
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 — apsw's
+        self.journal_count += bool(flags[0] & apsw.SQLITE_OPEN_SUBJOURNAL)
+        return super().xOpen(name, flags)
+
+
+async def test_a_batch_of_new_streams_writes_no_file_to_undo_its_statements(path: Path) -> None:
+    files = WatchedFiles()
+    async with opened(f"file:{path}?vfs=watched") as store:
+        for batch in range(8):
+            # In no order that pages keep together, so that each batch changes many.
+            made = [stream(f"s{n * 7_919 % 2_048:04}" * 20) for n in range(batch * 256, batch * 256 + 256)]
+            await commit(store, together(*(moved(of, 1, 0) for of in made)))
+    assert files.journal_count == 0
+
+
 async def test_the_file_can_be_read_with_the_shell_of_sqlite(path: Path) -> None:
     async with opened(path) as store:
         await commit(store, moved(A, 1, 5, status="open", owner="u-1", alarm_at=7))

@@ -84,7 +84,9 @@ class Patience:
 class Connection:
     """An open connection and its prepared statements."""
 
-    def __init__(self, path: str, durability: Durability, *, create: bool = False) -> None:
+    def __init__(
+        self, path: str, durability: Durability, *, create: bool = False, temp_in_memory: bool = False
+    ) -> None:
         # Only whoever migrates may create the file: a reader or writer that made an empty one would hide that it is
         # gone.
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if create else 0)
@@ -101,6 +103,8 @@ class Connection:
         try:
             self._raw.set_busy_handler(self.patience)
             self._prepare(durability)
+            if temp_in_memory:
+                self._raw.pragma("temp_store", "MEMORY")
         except BaseException:
             self._raw.close(True)
             raise

@@ -67,10 +67,13 @@ class SqliteStore(SqliteReadModel):
             await maker.run(lambda connection: migrate(connection, self.clock()))
         finally:
             await maker.close()
-        self._opened = _Opened(self._connection_thread("writer"), asyncio.Lock(), self._connection_thread("reader"))
+        # What the writer keeps to undo a statement is small; migrations and readers may sort more than fits in memory.
+        writer = self._connection_thread("writer", temp_in_memory=True)
+        self._opened = _Opened(writer, asyncio.Lock(), self._connection_thread("reader"))
 
-    def _connection_thread(self, name: str, *, create: bool = False) -> ConnectionThread:
-        return ConnectionThread(name, self.path, partial(Connection, self.path, self.durability, create=create))
+    def _connection_thread(self, name: str, *, create: bool = False, temp_in_memory: bool = False) -> ConnectionThread:
+        connect = partial(Connection, self.path, self.durability, create=create, temp_in_memory=temp_in_memory)
+        return ConnectionThread(name, self.path, connect)
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None
