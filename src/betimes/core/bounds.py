@@ -207,6 +207,25 @@ def within_depth(value: Any, levels: int) -> bool:
     return False
 
 
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Return whether a short free mapping holds ASCII and whole numbers alone, as most do; `False` is a maybe."""
+    if len(value) > SCANNED_ONE_BY_ONE_MAX:
+        return False
+    for name, part in value.items():
+        if name.__class__ is not str or not name.isascii():
+            return False
+        kind = part.__class__
+        if kind is str:
+            if not part.isascii():
+                return False
+        elif kind is int:
+            if not -INTEGER_MAX <= part <= INTEGER_MAX:
+                return False
+        elif kind is not bool and part is not None:
+            return False
+    return True
+
+
 def _is_plain_json(value: Any, depth: int) -> bool:
     """Return whether a long free value is JSON as it would be read, at the speed of the decoder; `False` is a maybe."""
     if len(value) <= SCANNED_ONE_BY_ONE_MAX or not within_depth(value, DEPTH_MAX - depth - 1):
@@ -225,6 +244,8 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct, Mapping)
 
 def _scan(value: Any, free: bool, depth: int) -> list[Problem]:
     if value is None or value is True or value is False or value is msgspec.UNSET:
+        return []
+    if free and value.__class__ is dict and depth < DEPTH_MAX and _is_flat(value):
         return []
     if free and value.__class__ in (dict, list) and _is_plain_json(value, depth):
         return []
