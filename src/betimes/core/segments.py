@@ -110,9 +110,28 @@ def chained_digest(
     cause: str,
 ) -> str:
     """Return the SHA-256 over a segment's columns; `key` by its collection and text, its tenant being the stream's."""
+    tenant, kind, id = stream
     _, collection, name = key or _NO_KEY
-    place = (prev, *stream, version, turn, at, schema, command, events, policy)
-    return digest(*place, collection, name, verdict, reply, actor, correlation, cause)
+    return digest(
+        prev,
+        tenant,
+        kind,
+        id,
+        version,
+        turn,
+        at,
+        schema,
+        command,
+        events,
+        policy,
+        collection,
+        name,
+        verdict,
+        reply,
+        actor,
+        correlation,
+        cause,
+    )
 
 
 def segment_of(columns: Iterable[Any]) -> Segment:
