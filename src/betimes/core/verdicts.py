@@ -53,12 +53,6 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults
     shadow: bool = False
 
 
-# Most rules of most verdicts pass without a value; their steps are shared instead of made anew.
-@cache
-def _passed_step(rule: str) -> Step:
-    return Step(rule)
-
-
 class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The answer with its reasons; `table` names the table its rules belong to."""
 
@@ -162,6 +156,14 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
         named: dict[str | int, Rule[Any]] = {rule.name: rule for rule in (*self.rules, *self.retired)}
         return {**named, **{place: named[name] for place, name in enumerate(self.places)}}
 
+    @cached_property
+    def _checks(self) -> tuple[tuple[str, Callable[[Case], Finding], Step], ...]:
+        """The rules in order, each with its check and the step of its passing.
+
+        Most rules of most verdicts pass without a value; that step is shared instead of made anew.
+        """
+        return tuple((rule.name, rule.check, Step(rule.name)) for rule in self.rules)
+
     def with_rule_names(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the names of its rules where an old trace has numbers."""
         steps = tuple(self._with_rule_name(step) for step in verdict.trace)
@@ -175,11 +177,10 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
         """Look at the rules in order until one hits. A shadowed rule is recorded and does not bind."""
         trace: list[Step] = []
         given = self.otherwise
-        for rule in self.rules:
-            name = rule.name
-            finding = rule.check(case)
+        for name, check, passed in self._checks:
+            finding = check(case)
             if finding is PASSED:
-                trace.append(_passed_step(name))
+                trace.append(passed)
                 continue
             hit = finding.hit
             if hit is None:
