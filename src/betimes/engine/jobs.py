@@ -73,6 +73,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 Outcome: TypeAlias = Recorded | BaseException
+_ANSWERS = (Recorded, BetimesError)
+"""A tuple, because a union would be made anew for each answer."""
 
 
 class JointAnswer:
@@ -100,7 +102,7 @@ class JointAnswer:
             await self._whole
         answers: list[Recorded | BetimesError] = []
         for outcome in self._outcomes:
-            if not isinstance(outcome, Recorded | BetimesError):
+            if not isinstance(outcome, _ANSWERS):
                 raise outcome or Fault("a command was left without an answer")
             answers.append(outcome)
         return answers
