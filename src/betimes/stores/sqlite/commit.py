@@ -8,7 +8,7 @@ streams are written a thousand rows to a statement, with what they have in commo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -161,9 +161,7 @@ def _conflict(
 def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
     others: list[Segment] = []
-    # Only neighbours are grouped: the order of segments is their order in the ledger.
-    for shared, run in groupby(segments, _shared_columns):
-        alike = list(run)
+    for shared, alike in _alike_runs(segments):
         if shared is None or len(alike) < ALIKE_MIN:
             others += alike
             continue
@@ -172,6 +170,20 @@ def _append_segments(connection: Connection, segments: Sequence[Segment]) -> Non
         rows = [(s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
         connection.change_alike("append_alike_segments", shared, rows)
     connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+
+
+def _alike_runs(segments: Sequence[Segment]) -> Iterator[tuple[tuple[Any, ...] | None, list[Segment]]]:
+    """Yield runs of neighbours with what they share, `None` if that was not looked for.
+
+    Only neighbours are grouped: the order of segments is their order in the ledger.
+    """
+    for may_be_alike, run in groupby(segments, _is_of_pass):
+        found = list(run)
+        # What is too short for a statement of its own need not be compared: one in two segments of triggers is.
+        if not may_be_alike or len(found) < ALIKE_MIN:
+            yield None, found
+        else:
+            yield from ((shared, list(alike)) for shared, alike in groupby(found, _shared_columns))
 
 
 def _move_head(connection: Connection, changes: Changes) -> None:
@@ -183,10 +195,13 @@ def _move_head(connection: Connection, changes: Changes) -> None:
         connection.change("move_head", {"segments": segments, "digest": digest, "effects": effects})
 
 
-def _shared_columns(segment: Segment) -> tuple[Any, ...] | None:
-    """Return what the segments of a pass have in common; `None` with a key or a verdict, which no pass has."""
-    if segment.key is not None or segment.verdict is not None:
-        return None
+def _is_of_pass(segment: Segment) -> bool:
+    """Return whether a segment may be one of a pass, which have neither keys nor verdicts."""
+    return segment.key is None and segment.verdict is None
+
+
+def _shared_columns(segment: Segment) -> tuple[Any, ...]:
+    """Return what the segments of a pass have in common."""
     tenant, kind, _ = segment.stream
     return (
         tenant,
