@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from betimes.engine.jobs import Submission
 from betimes.engine.store import Changes, KeyWrite, LockRequest
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, EstimatedClock
+from betimes.stores.postgres.statements import SCHEMA, script
 from betimes.stores.postgres.transaction import SCRIPT_MAX
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, B, keyed, moved, stream, together, turn_of, waiting
@@ -197,6 +200,7 @@ async def test_texts_are_written_as_they_are_whatever_strings_mean_to_the_server
 ) -> None:
     """All of a message is read before any of it takes effect, its own settings too."""
     awkward = ["it's", "back\\slash", "\\'); DROP SCHEMA public; --", "%s $$ :name", "\\n\n", '"},{(a,"b")} $q$', "\\"]
+    awkward += ["$q$qq$qqqq$ $qqq", f"${'q' * 200}$"]
     dsn = with_settings(server_dsn(), standard_conforming_strings=setting)
     async with opened_stores(dsn, behind_pooler=behind_pooler) as (store,):
         for stream in streams:
@@ -212,6 +216,16 @@ async def test_texts_are_written_as_they_are_whatever_strings_mean_to_the_server
             row, history = await store.history(stream, 1, 100)
             assert row
             assert ([segment.actor for segment in history], row.owner) == (awkward, awkward[-1])
+
+
+def test_a_text_full_of_quotes_costs_no_more_than_another() -> None:
+    """To look once for every quote somebody put into it took seconds in which nobody else was served."""
+    quotes = "$".join("q" * length for length in range(1, 2_000))
+    began_s = time.process_time()
+    written = script(SCHEMA, "commit_batch", defaultdict(lambda: None, streams=[(quotes,)]))
+    assert time.process_time() - began_s < 1
+    assert written
+    assert written.count(f"${'q' * 1_999}$") == 2, "a quote that the text does not have"
 
 
 async def test_what_does_not_fit_into_one_message_is_refused() -> None:

@@ -25,6 +25,7 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _SHARED = re.compile(r"@(\w+)")
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}", re.ASCII)
 _OPTIONAL = re.compile(r"--\?(?: (\w+))?$")
+_QUOTES = re.compile(r"\$(q+)(?=\$)")
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -100,11 +101,17 @@ def _literal(value: Any) -> str:
 def _array(rows: Sequence[tuple[Any, ...]]) -> str:
     """Composite values as one text that their type reads: to the parser a single word, whatever is in it."""
     text = ",".join([f'"({",".join(map(_field, row))})"' for row in rows])
-    # A text in dollar quotes ends at its tag, so one is taken that is not in the text.
-    quote = "$q$"
-    while quote in text:
-        quote = f"$q{quote[1:]}"
+    quote = _quote_for(text)
     return f"{quote}{{{text}}}{quote}"
+
+
+def _quote_for(text: str) -> str:
+    """A dollar quote that is not in the text: longer than the longest in it, which one look finds.
+
+    To try one after the other would take as many looks as somebody cares to put quotes into a payload.
+    """
+    longest = max(map(len, _QUOTES.findall(text)), default=0) if "$q" in text else 0
+    return f"${'q' * (longest + 1)}$"
 
 
 def _field(value: Any) -> str:
