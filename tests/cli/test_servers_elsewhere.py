@@ -190,7 +190,9 @@ def test_a_command_that_writes_names_the_route_instead(server: Server, tmp_path:
     [
         (200, b"<html>", "answers, and not as betimes does"),
         (200, b'{"items": 1}', "answers, and not as betimes does"),
+        (200, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers, and not as betimes does"),
         (502, b"<html>", "answers with 502, and not as betimes does"),
+        (502, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers with 502, and not as betimes does"),
         (422, b'{"code": "INVALID", "detail": "no such day", "errors": [{"message": "odd"}]}', "no such day"),
     ],
 )

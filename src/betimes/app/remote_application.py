@@ -103,7 +103,7 @@ class RemoteApplication:
             raise Unavailable(f"{self._address} answers with more than {ANSWER_BYTES_MAX:,} bytes; ask for less")
         try:
             return msgspec.json.decode(body, type=route.reply)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise Unavailable(f"{self._address} answers, and not as betimes does") from None
 
 
@@ -111,7 +111,7 @@ def _error_of(answer: aiohttp.ClientResponse, body: bytes) -> BetimesError:
     """Return the error that a server tells, as it would be raised here."""
     try:
         told = msgspec.json.decode(body, type=_Problem)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return Unavailable(f"{answer.url.origin()} answers with {answer.status}, and not as betimes does")
     match answer.status:
         case 401:
