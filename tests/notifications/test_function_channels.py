@@ -23,6 +23,7 @@ from betimes import (
     parse,
 )
 from betimes.app.settings import Settings
+from betimes.engine.replay import verify
 from betimes.outbound.channels import ChannelSettings, LogChannel, WebhookChannel
 from tests.notifications.people import request
 from tests.patience import HANGS_S
@@ -157,6 +158,50 @@ async def test_a_process_without_the_function_leaves_messages_to_one_that_has_it
         await bt.advance(by_s=1)
         assert (await bt.notifications.notification("e1")).status == "delivered"
     assert [message.metadata["event_id"] for message in got] == ["e1"]
+
+
+async def test_what_is_critical_goes_on_to_the_next_channel_when_nobody_has_the_function(tmp_path: Path) -> None:
+    clock, url, got = VirtualClock(ONE_AM), f"sqlite:///{tmp_path / 'critical.db'}", list[ChannelMessage]()
+
+    def application() -> Betimes:
+        bt = Betimes(url, clock=clock)
+        bt.channel("push")(got.append)
+        return bt
+
+    async with application():
+        pass
+    async with Betimes(url, clock=clock) as other:
+        await other.notifications.send(request(channels=["push", "email"], priority_hint="CRITICAL"))
+        await other.advance(by_s=119)
+        assert (await other.notifications.notification("e1")).status == "delivering"
+        await other.advance(by_s=2)
+        told = await other.notifications.notification("e1")
+        assert (told.status, [(one.channel, one.status) for one in told.deliveries]) == (
+            "delivered",
+            [("push", "dead"), ("email", "done")],
+        )
+        assert "no process took it in time" in str(told.deliveries[0].last_error)
+    async with application() as bt:
+        await bt.advance(by_s=60)
+        told = await bt.notifications.notification("e1")
+        assert (told.status, got) == ("delivered", []), "the late process does not tell the person again"
+        assert (await verify(bt.engine.store, bt.engine.kinds)).is_sound
+
+
+async def test_what_is_critical_waits_for_a_process_that_has_the_function_a_minute(tmp_path: Path) -> None:
+    clock, url, got = VirtualClock(ONE_AM), f"sqlite:///{tmp_path / 'minute.db'}", list[ChannelMessage]()
+    for seconds in (0, 50, 600):
+        bt = Betimes(url, clock=clock)
+        if seconds != 50:
+            bt.channel("push")(got.append)
+        async with bt:
+            if seconds == 50:
+                await bt.notifications.send(request(channels=["push"], priority_hint="CRITICAL"))
+            await bt.advance(by_s=seconds)
+            if seconds == 600:
+                told = await bt.notifications.notification("e1")
+                assert [(one.channel, one.status) for one in told.deliveries] == [("push", "done")]
+    assert len(got) == 1
 
 
 async def test_a_configuration_takes_over_what_was_left_to_a_function(tmp_path: Path) -> None:

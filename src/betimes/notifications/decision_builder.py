@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.core.deciders import Call, Decision, Effect, Event, Send, View
-from betimes.core.instants import Instant
+from betimes.core.instants import MINUTE, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
@@ -18,9 +18,11 @@ from betimes.domain.hooks import hook_effects
 from betimes.notifications.feed_model import AddMessage, feed_stream
 from betimes.notifications.incidents import shared_incident
 from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, InboxState, Item, Ref, Suppressed
-from betimes.notifications.policy import DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy, delivery_executor
+from betimes.notifications.policy import DELIVER, DELIVER_BY_FUNCTION, DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
 from betimes.notifications.rule_context import RuleContext
 
+TAKEN_WITHIN, MOVES_ON_AFTER = MINUTE, 2 * MINUTE
+"""When a call to a function must be begun, and have ended, if there is another channel to go on to."""
 HOOK_KEY = "delivery-failed"
 """Keys of what hooks cause begin with it; a failure of that causes nothing more."""
 
@@ -81,7 +83,11 @@ class DecisionBuilder:
         if not pending:
             return None
         # What is in the feed has arrived, so there is nothing to go on to.
-        return Delivery(self.version, refs, tuple(pending), () if in_app else rest, in_app, digest, expires_at)
+        rest = () if in_app else rest
+        # No process may have the function of a channel; whoever must be told is told by the next one.
+        is_patient = not rest or self.policy.function_channels.isdisjoint(channels)
+        moves_on_at = None if is_patient else self.now + MOVES_ON_AFTER
+        return Delivery(self.version, refs, tuple(pending), rest, in_app, digest, expires_at, moves_on_at)
 
     def _call(
         self, channel: str, segments: tuple[int, ...], has_rest: bool, digest: bool, expires_at: Instant | None
@@ -95,9 +101,11 @@ class DecisionBuilder:
             payload["pauses_s"] = self.policy.delivery_pauses_s
         # Where there is a channel to go on to, one that fails is not tried again.
         attempts = 1 if has_rest else self.policy.delivery_attempts
-        said = self.policy.channels.get(channel)
-        executor = delivery_executor(channel, by_function=said is not None and said.function)
-        return Call(executor, payload, attempts_max=attempts, report_to=self.stream)
+        if channel not in self.policy.function_channels:
+            return Call(DELIVER + channel, payload, attempts_max=attempts, report_to=self.stream)
+        if has_rest:
+            payload["take_by"] = self.now + TAKEN_WITHIN
+        return Call(DELIVER_BY_FUNCTION + channel, payload, attempts_max=attempts, report_to=self.stream)
 
     # -- endings
 

@@ -1,8 +1,8 @@
 """Deferral: items that wait, their next evaluation, quiet hours in between, and digests. LATER is a promise.
 
-A wake does one thing: it closes an incident whose time is up, or holds everything due until quiet hours end, or
-evaluates the one due item of highest priority (then the oldest) again, or, if no single item is due, releases the
-digest. The engine rings again at once while anything is due.
+A wake does one thing: it closes an incident whose time is up, or lets a delivery that nobody took go on to its next
+channel, or holds everything due until quiet hours end, or evaluates the one due item of highest priority (then the
+oldest) again, or, if no single item is due, releases the digest. The engine rings again at once while anything is due.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from betimes.core.deciders import Decision
 from betimes.core.instants import DAY, Instant
 from betimes.core.verdicts import Verdict
 from betimes.notifications.decision_builder import DecisionBuilder, ref_of
+from betimes.notifications.delivery_results import move_on
 from betimes.notifications.evaluation import ItemEvaluation, evaluate, route_of
 from betimes.notifications.model import (
     DIGEST_MAX,
@@ -135,6 +136,9 @@ def wake(builder: DecisionBuilder) -> Decision:
     if incident and incident.ends_at <= now:
         builder.events.append(IncidentClosed(incident.ends_at))
         return builder.build()
+    for delivery in builder.inbox.delivering:
+        if delivery.moves_on_at is not None and delivery.moves_on_at <= now:
+            return move_on(builder, delivery)
     contexts = [builder.context(item) for item in builder.inbox.waiting if item.until_at <= now]
     if not contexts:
         return builder.build()

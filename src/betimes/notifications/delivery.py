@@ -14,11 +14,13 @@ from typing import Any, Protocol
 import msgspec
 
 from betimes.core.deciders import EffectCall
+from betimes.core.instants import Instant
 from betimes.engine.effects import Executor, GiveUp
 from betimes.engine.engine import Engine
+from betimes.notifications.delivery_results import UNTAKEN
 from betimes.notifications.message_texts import Text, digest_title
 from betimes.notifications.pending_delivery import load_delivery
-from betimes.notifications.policy import DELIVERY_PAUSES_S, delivery_executor
+from betimes.notifications.policy import DELIVER, DELIVER_BY_FUNCTION, DELIVERY_PAUSES_S
 from betimes.outbound.channels import ChannelMessage
 from betimes.outbound.failures import giving_up
 from betimes.outbound.handlers import HandlerContext, context_of
@@ -41,6 +43,8 @@ class DeliveryPayload(msgspec.Struct, frozen=True):
     segments: tuple[int, ...]
     digest: bool = False
     pauses_s: tuple[int, ...] = DELIVERY_PAUSES_S
+    take_by: Instant | None = None
+    """Taken later, it is not made: the inbox goes on to the next channel."""
 
 
 def delivery_executors(
@@ -56,6 +60,8 @@ def delivery_executors(
         payload = msgspec.convert(call.payload, DeliveryPayload)
         inbox, channel = call.id.source, payload.channel
         with giving_up(payload.pauses_s):
+            if payload.take_by is not None and await engine().store.now() > payload.take_by:
+                raise GiveUp(UNTAKEN)
             found = await load_delivery(engine(), inbox, channel, payload.segments)
             if found.objection:
                 raise GiveUp(found.objection)
@@ -64,8 +70,7 @@ def delivery_executors(
             await sender.send(message, context_of(call))
         return {"channel": channel}
 
-    names = [delivery_executor(channel, by_function=False) for channel in channels]
-    names += [delivery_executor(channel, by_function=True) for channel in certain]
+    names = (*(DELIVER + channel for channel in channels), *(DELIVER_BY_FUNCTION + channel for channel in certain))
     return dict.fromkeys(names, deliver)
 
 

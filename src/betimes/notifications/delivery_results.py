@@ -6,8 +6,9 @@ from betimes.core.deciders import Decision, Settled
 from betimes.domain.completions import TargetSettled
 from betimes.notifications.decision_builder import DecisionBuilder
 from betimes.notifications.model import ChannelFailed, Delivered, Delivery, Rerouted
-from betimes.notifications.policy import IN_APP
+from betimes.notifications.policy import IN_APP, channel_of
 
+UNTAKEN = "no process took it in time, so the next channel was tried"
 _ERROR_CHARS = 200
 
 
@@ -16,7 +17,7 @@ def settle_delivery(builder: DecisionBuilder, end: Settled) -> Decision:
     segment, _, place_text = end.effect.rpartition(":")
     version, place = int(segment.rpartition(":")[2]), int(place_text)
     delivery = next((one for one in builder.inbox.delivering if one.version == version), None)
-    channel = end.executor.partition(":")[2]
+    channel = channel_of(end.executor) or ""
     if end.status == "done":
         builder.events.append(Delivered(channel, builder.now, version, place, end.attempts))
         if delivery and not delivery.delivered:
@@ -26,6 +27,14 @@ def settle_delivery(builder: DecisionBuilder, end: Settled) -> Decision:
     builder.events.append(ChannelFailed(channel, builder.now, version, place, end.attempts, error))
     if delivery and not delivery.delivered and [call for call in delivery.pending if call[0] != place] == []:
         _try_next_channel(builder, delivery, channel, error)
+    return builder.build()
+
+
+def move_on(builder: DecisionBuilder, delivery: Delivery) -> Decision:
+    """Try the next channel though no call has ended: nobody took them in time, and nobody will make them later."""
+    for place, channel in delivery.pending:
+        builder.events.append(ChannelFailed(channel, builder.now, delivery.version, place, 0, UNTAKEN))
+    _try_next_channel(builder, delivery, delivery.pending[-1][1], UNTAKEN)
     return builder.build()
 
 

@@ -176,8 +176,11 @@ def _settle_call(delivering: tuple[Delivery, ...], event: Delivered | ChannelFai
 
 
 def alarm(inbox: InboxState) -> Instant | None:
-    """Return when the first waiting item is due or the incident ends."""
+    """Return when the first waiting item is due, a delivery moves on or the incident ends."""
     first = min([item.until_at for item in inbox.waiting]) if inbox.waiting else None
+    for delivery in inbox.delivering:
+        if delivery.moves_on_at is not None:
+            first = earliest(first, delivery.moves_on_at)
     return earliest(first, inbox.incident.ends_at) if inbox.incident else first
 
 

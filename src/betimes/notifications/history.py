@@ -195,7 +195,11 @@ async def deliveries_of(store: Store, history: NotificationHistory, first: Segme
             row = rows.get(place) if place is not None else None
             handle = None if place is None else f"{first.stream.kind}:{first.stream.id}:{version}:{place}"
             end = history.ends.get((version, place))
-            views.append(_row_view(handle, channel, row) if row else _end_view(handle, channel, end))
+            if row is None or (row.attempts == 0 and isinstance(end, ChannelFailed)):
+                # Nobody took the call in time, and its inbox has gone on to another channel.
+                views.append(_end_view(handle, channel, end))
+            else:
+                views.append(_row_view(handle, channel, row))
     return views
 
 

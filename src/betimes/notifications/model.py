@@ -130,6 +130,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     delivered: bool = False
     digest: bool = False
     expires_at: Instant | None = None
+    moves_on_at: Instant | None = None
+    """When the rest is gone on with although no call has ended; only of channels that are functions."""
 
 
 class InboxState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

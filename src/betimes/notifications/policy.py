@@ -41,7 +41,8 @@ AfterDeferrals = Literal["digest", "drop", "deliver"]
 CRITICAL_TYPE = "SECURITY"
 IN_APP = "in_app"
 DELIVER = "deliver:"
-_BY_FUNCTION = f"{DELIVER}function:"
+DELIVER_BY_FUNCTION = f"{DELIVER}function:"
+"""The executor of a channel begins so; those of functions have another, which processes without them do not take."""
 
 
 class _PolicyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True, kw_only=True): ...
@@ -113,11 +114,6 @@ class Channel(_PolicyPart, frozen=True):
     """What an intent causes passes this channel over for whoever has no address on it; in_app never needs one."""
     function: bool = False
     """Delivered by a function, as `@bt.channel` says here; only processes that have it, or a configuration, deliver."""
-
-
-def delivery_executor(channel: str, *, by_function: bool) -> str:
-    """Return the executor of a channel's messages; one of its own keeps them from processes without the function."""
-    return (_BY_FUNCTION if by_function else DELIVER) + channel
 
 
 def channel_of(executor: str) -> str | None:
@@ -277,3 +273,8 @@ class NotificationsPolicy(_PolicyPart, frozen=True):
     def shadow_rules(self) -> frozenset[str]:
         """The rules that are evaluated and recorded and do not bind."""
         return frozenset(SHADOWABLE_RULES) if self.mode == "shadow" else frozenset(self.shadow)
+
+    @cached_property
+    def function_channels(self) -> frozenset[str]:
+        """The channels that functions deliver."""
+        return frozenset(name for name, channel in self.channels.items() if channel.function)
