@@ -4,8 +4,8 @@ A batch is whatever is waiting, up to a bound: while one batch commits, the next
 once.
 Tenants take turns in it, so that one that floods the process delays its own commands first.
 Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one pass
-at most. The ends of calls have a queue of their own and a part of each batch: many that end at once delay neither
-commands nor the alarms that are still due.
+at most; claims that come at the same time share a pass (`pass_queue`). The ends of calls have a queue of their own and
+a part of each batch: many that end at once delay neither commands nor the alarms that are still due.
 
 **What each failure leads to.**
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
@@ -50,6 +49,7 @@ from betimes.engine.codecs import Kinds
 from betimes.engine.collector_pause import pause_collector
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
+from betimes.engine.pass_queue import DuePass, PassQueue, SharedPass
 from betimes.engine.reports import Observer, Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
@@ -69,20 +69,6 @@ SNOOZE_ERROR_CHARS_MAX = 500
 _log = logging.getLogger("betimes")
 
 
-class DuePass:
-    """A request to work off streams that are due."""
-
-    __slots__ = ("answer", "due")
-
-    def __init__(self, due: DueRequest) -> None:
-        self.due = due
-        self.answer: asyncio.Future[list[tuple[Job, Result]]] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: BetimesError) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
 class CommitQueue:
     """Queue, batches and passes of one process."""
 
@@ -98,12 +84,12 @@ class CommitQueue:
         # Nobody comes between two batches to settle a call, so no part of one is kept free for other tenants.
         self._ends = FairQueue(part_of_batch=1)
         """Ends of calls, which have a part of each batch: however many there are, no command waits for them."""
-        self._passes: deque[DuePass] = deque()
+        self._passes = PassQueue()
         self._sends: dict[EffectId, Job] = {}
         self._had_callers = False
         """Whether somebody waited for the last batch."""
         self._under_way: Sequence[Job] = ()
-        self._pass_under_way: DuePass | None = None
+        self._pass_under_way: SharedPass | None = None
         self._failures: dict[StreamId, int] = {}
         self._pause_s = 0.0
         self._work = asyncio.Event()
@@ -160,7 +146,7 @@ class CommitQueue:
                 self._under_way = ()
             # One pass for each batch: neither a flood of commands nor a backlog of alarms keeps the other waiting.
             if self._passes:
-                self._pass_under_way = self._passes.popleft()
+                self._pass_under_way = self._passes.take(self._settings.batch_max)
                 await self._pass(self._pass_under_way)
                 self._pass_under_way = None
             if not self.waiting.size and not self._ends.size and not self._passes:
@@ -268,7 +254,7 @@ class CommitQueue:
         if not isinstance(error, Conflict | Duplicate | Fenced):
             self._report(Report("batch_failed", type(error).__name__, error))
 
-    async def _pass(self, request: DuePass) -> None:
+    async def _pass(self, request: SharedPass) -> None:
         jobs: list[Job] = []
         try:
             with pause_collector():
@@ -279,13 +265,19 @@ class CommitQueue:
         except Exception as error:  # noqa: BLE001 — as for a batch
             self._report_unexpected(error)
             if not jobs:
-                request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
+                await self._pass_apart(request, error)
                 return
             results = await self._turn_by_turn(jobs)
         # A claim or a sweep leaves a held stream to its holder; an alarm must ring, so it is queued again.
         await self._conclude(jobs, results, keep_held=request.due.by == "alarm")
-        if not request.answer.done():
-            request.answer.set_result(list(zip(jobs, results, strict=True)))
+        request.answer(list(zip(jobs, results, strict=True)))
+
+    async def _pass_apart(self, request: SharedPass, error: Exception) -> None:
+        """Do passes one by one that failed together before there was any job; fail the one that fails alone."""
+        if not (passes := request.apart()):
+            request.fail(error if isinstance(error, BetimesError) else Fault(f"a pass failed: {error!r}"))
+        for each in passes:
+            await self._pass(each)
 
     # -- after a commit
 
