@@ -141,6 +141,40 @@ async def test_what_waits_for_a_person_is_on_the_page_of_the_account_of_that_nam
         await expect(page.get_by_role("button", name="Send now: first")).to_be_visible()
 
 
+async def test_what_waits_for_another_day_is_counted_on_each(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        page = await visit.open("/console/people/ana?date=2026-11-16")
+        await expect(page.get_by_role("heading", name="What waits: 2")).to_be_visible()
+        await page.get_by_role("link", name="2 wait, 0 of them this day").click()
+        table = page.get_by_role("table", name="The day as a table")
+        await expect(table.get_by_role("row", name="MESSAGE first")).to_be_visible()
+        await page.get_by_role("link", name="Next day →").click()
+        await expect(page.get_by_role("link", name="2 wait", exact=True)).to_be_visible()
+
+
+async def test_of_too_many_marks_those_nearest_to_now_are_drawn(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        for number in range(120):
+            await night.bt.advance(by_s=1)
+            note = {**NOTE, "event_id": f"n{number}", "title": f"Note {number}", "message": f"Number {number} is new"}
+            await night.bt.notifications.send(note)
+            await night.bt.runs.trigger(
+                {"account_id": "ana", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": f"t{number}"}
+            )
+        page = await visit.open("/console/people/ana")
+        above = page.get_by_text("Only the 200 marks nearest to now of")
+        await expect(above).to_be_visible()
+        marks = page.get_by_role("list", name="Marks, in order of time").get_by_role("listitem")
+        await expect(marks).to_have_count(200)
+        await expect(marks.get_by_role("link", name="MESSAGE n119")).not_to_have_count(0)
+        await expect(marks.get_by_role("link", name="MESSAGE n0:")).to_have_count(0)
+        top = await above.bounding_box()
+        drawn = await page.get_by_role("region", name="The day, drawn").bounding_box()
+        assert top
+        assert drawn
+        assert top["y"] < drawn["y"]
+
+
 async def test_other_quiet_hours_are_tried_in_the_playground(visiting: Visiting) -> None:
     async with a_night() as night, visiting(night.address) as visit:
         page = await visit.open("/console/people/ana")

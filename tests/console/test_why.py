@@ -2,6 +2,7 @@
 
 import re
 from urllib.parse import parse_qs, quote, urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Page
@@ -50,6 +51,17 @@ async def test_every_rule_is_shown_and_the_one_that_bound_says_so(town: Served, 
         href = await bound.get_by_role("link", name="notifications.thresholds.now_from").get_attribute("href")
         assert parse_qs(urlsplit(str(href)).query) == {"set": ["notifications.thresholds.now_from=0.65"]}
         assert len({path for _, path in visit.requests}) <= 12
+
+
+async def test_times_are_theirs_also_where_no_rule_looked_at_their_zone(town: Served, visiting: Visiting) -> None:
+    found = await town.bt.ledger.verdicts(VerdictFilters(outcome="NEVER", reason="DEDUP_EXACT"), limit=100)
+    told = await town.bt.ledger.explain(next(event.segment_id for event in found.items if event.id == "p0"))
+    assert told.timezone == "Europe/Berlin"
+    async with visiting(town.address) as visit:
+        page = await visit.open(why(told.segment_id))
+        answer = await page.get_by_label("The answer").inner_text()
+        assert told.timezone in answer
+        assert f"{told.at.astimezone(ZoneInfo(told.timezone)):%H:%M:%S}" in answer
 
 
 async def test_what_would_have_had_to_be_different_leads_to_the_lab_and_the_playground(

@@ -27,6 +27,15 @@ const ROWS_MAX = 10;
 const AXIS = 54;
 export const MARKS_MAX = 200;
 
+/** Return the marks that are drawn, in order of time: of too many those nearest to now. @param {Mark[]} marks */
+export function drawnMarks(marks) {
+  if (marks.length <= MARKS_MAX) return marks;
+  const away = (/** @type {Mark} */ mark) => Math.abs(mark.at - now());
+  return [...marks].sort((one, other) => away(one) - away(other)).slice(0, MARKS_MAX).sort((one, other) =>
+    one.at - other.at
+  );
+}
+
 /** Return a day that fits its width whenever that changes. @param {Day} day @param {Window} seen @param {Mark[]} [others] marks of a second world */
 export function lanes(day, seen, others = []) {
   const props = { class: "scroll day-scroll", tabindex: "0", role: "region", "aria-label": "The day, drawn" };
@@ -48,7 +57,7 @@ function draw(day, seen, width, others) {
   const [left, right] = [above ? 8 : GUTTER, width - 12];
   const x = (/** @type {number} */ at) => left + ((right - left) * (at - seen.since)) / (seen.until - seen.since);
   const scale = { x, left, right, seen, above };
-  const shown = day.marks.slice(0, MARKS_MAX);
+  const shown = drawnMarks(day.marks);
   const { rows, found } = layOut(shown, day, others, scale);
   const bottom = found.length ? found[found.length - 1].top + found[found.length - 1].height : AXIS + ROW;
   const fills = fillRows(day.fills, scale, bottom + 10);

@@ -69,7 +69,7 @@ function decided(one) {
 }
 
 /** @param {any} item @returns {Mark} */
-function waits(item) {
+export function waits(item) {
   return {
     at: Date.parse(item.at),
     lane: item.domain,

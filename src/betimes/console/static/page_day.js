@@ -4,7 +4,7 @@
  */
 import { get, part, Problem } from "./api.js";
 import { lanes, MARKS_MAX } from "./day_lanes.js";
-import { dayOf, LANES, worldMarks } from "./day_model.js";
+import { dayOf, LANES, waits, worldMarks } from "./day_model.js";
 import { personSection, waitingSection } from "./day_person.js";
 import { bandsDetails, CLASSES, classOf, marksSection } from "./day_rows.js";
 import { dateWords, neighbour, windowOf, zoneWords, ZOOMS, zoomTo } from "./day_window.js";
@@ -22,6 +22,7 @@ import { dateText, now, zoneFor } from "./time.js";
 /** @typedef {{id: string, isPerson: boolean}} Subject */
 const DELIVERIES_MAX = 200;
 const WAITING_MS = 31 * 86_400_000;
+const INEXACT = "Some bands and windows of the past are shown as far as they are still remembered.";
 
 /** @param {View} view */
 export async function show(view) {
@@ -35,6 +36,7 @@ export async function show(view) {
     loadFlips(subject, view),
   ]);
   const day = dayOf(timelines, effects, seen);
+  const only = view.query.get("answer");
   const others = worldMarks(flips, "In the backtest");
   const head = [pageHead(subject.id, whose(subject, timelines), ...moves(view, seen)), news(view, subject, seen)];
   if (isEmpty(day, chosen)) return put(view.main, ...head, nobody(subject));
@@ -44,15 +46,16 @@ export async function show(view) {
     section(
       dateWords(seen),
       h("p", { class: "soft day-zone" }, zoneWords(seen), seen.isDay ? "" : `, ${seen.hours} h of the day`),
-      counts(day),
+      counts(day, ahead.length),
+      missing(day, seen),
       lanes(day, seen, others),
       legend(day, others.length > 0),
-      notes(day),
+      day.isExact ? null : h("p", { class: "soft day-notes" }, INEXACT),
       bandsDetails(day, theirs),
     ),
     waitingSection(ahead, theirs, view),
     chosen ? personSection(subject.id, chosen, day.bands, view) : null,
-    marksSection([...day.marks, ...others].sort((one, other) => one.at - other.at), theirs, view.query.get("answer")),
+    marksSection(rowsOf(day, others, ahead, only), theirs, only),
   );
 }
 
@@ -140,20 +143,18 @@ function news(view, subject, seen) {
   return box;
 }
 
-/** @param {import("./day_model.js").Day} day */
-function counts(day) {
+/** @param {import("./day_model.js").Day} day @param {number} waiting on whichever day, as the panel below counts */
+function counts(day, waiting) {
   const words = { now: "now", later: "later", never: "never", waits: "wait" };
   return h(
     "p",
     { class: "shares" },
     CLASSES.map((name) => {
       const count = day.marks.filter((mark) => classOf(mark) === name).length;
-      return h(
-        "a",
-        { class: "share chip", href: addressWith({ answer: name }) },
-        swatch(name),
-        `${count} ${words[name]}`,
-      );
+      const text = name === "waits" && waiting !== count
+        ? `${waiting} ${words[name]}, ${count} of them this day`
+        : `${count} ${words[name]}`;
+      return h("a", { class: "share chip", href: addressWith({ answer: name }) }, swatch(name), text);
     }),
   );
 }
@@ -195,17 +196,24 @@ function legend(day, hasWorlds) {
   );
 }
 
-/** @param {import("./day_model.js").Day} day */
-function notes(day) {
+/** Say which marks of the day are not drawn. @param {import("./day_model.js").Day} day @param {import("./day_window.js").Window} seen */
+function missing(day, seen) {
+  const isCut = day.marks.length > MARKS_MAX;
+  if (!isCut && !day.truncated) return null;
+  const which = now() >= seen.until ? "last" : now() < seen.since ? "first" : "nearest to now";
+  const words = which === "nearest to now" ? `${MARKS_MAX} marks ${which}` : `${which} ${MARKS_MAX} marks`;
   return h(
     "p",
     { class: "soft day-notes" },
-    day.marks.length > MARKS_MAX
-      ? `Only the first ${MARKS_MAX} marks are drawn; choose fewer hours to see the others. `
-      : null,
-    day.truncated ? "There was more than is shown; the ledger has all of it. " : null,
-    day.isExact ? null : "Some bands and windows of the past are shown as far as they are still remembered.",
+    isCut ? `Only the ${words} of ${day.marks.length} are drawn; choose fewer hours to see the others. ` : null,
+    day.truncated ? "There was more than is shown; the ledger has all of it." : null,
   );
+}
+
+/** Return what the table shows: the day's marks, or, asked for what waits, all that waits on whichever day. @param {import("./day_model.js").Day} day @param {import("./day_model.js").Mark[]} others @param {any[]} ahead @param {string | null} only */
+function rowsOf(day, others, ahead, only) {
+  const marks = only === "waits" ? ahead.map(waits) : [...day.marks, ...others];
+  return marks.sort((one, other) => one.at - other.at);
 }
 
 /** @param {import("./day_model.js").Day} day @param {any} chosen */

@@ -1,6 +1,6 @@
 /**
  * Why: one segment, its answer and the sentence, every rule it went through, what would have had to be different, and
- * the story it is part of. A segment that judged nothing shows what happened instead.
+ * the story it is part of. A segment that made no decision shows what happened instead.
  */
 import { ask, get, part } from "./api.js";
 import { h } from "./dom.js";
@@ -24,7 +24,7 @@ export async function show(view) {
   view.title(`Why ${id}`);
   const told = await get(`/v1/explain/${part(id)}`, {}, view.signal);
   const then = may("admin") ? policyOf(told.policy, view.signal) : Promise.resolve(null);
-  const theirs = zoneOf(told);
+  const theirs = told.timezone;
   view.main.append(
     pageHead(headline(told), whereabouts(told, theirs), ...buttons(told)),
     told.verdict ? verdictCard(told, theirs, then) : plainCard(told, theirs, then),
@@ -55,11 +55,6 @@ async function policyOf(fingerprint, signal) {
   } catch {
     return null;
   }
-}
-
-/** Return the zone of the person it is about, where a rule saw it. @param {any} told @returns {string | null} */
-function zoneOf(told) {
-  return told.rules.map((/** @type {any} */ rule) => rule.values?.zone).find(Boolean) ?? null;
 }
 
 /** Return what was judged in a word or two. @param {any} told */

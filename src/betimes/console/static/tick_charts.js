@@ -88,8 +88,8 @@ function markOf(tick) {
   return {
     lane: tick.cause,
     at: Date.parse(tick.fired_at ?? tick.scheduled_for),
-    // A backfill fires long after its ticks were due, on purpose: that is not late.
-    due: tick.cause === "backfill" ? undefined : Date.parse(tick.scheduled_for),
+    // A backfill fires long after its ticks were due, on purpose, and a manual tick when it is asked for: neither is late.
+    due: tick.cause === "backfill" || tick.cause === "manual" ? undefined : Date.parse(tick.scheduled_for),
     kind: answerClass(tick.status),
     words: `${tick.status} · ${tick.scheduled_for}${late}`,
     item: tick,

@@ -85,7 +85,7 @@ function change(told, one, theirs) {
     h(
       "p",
       { class: "change-if" },
-      one.kind === "time" ? ["if it were judged at ", instant(one.at, theirs)] : `if ${one.if}`,
+      one.kind === "time" ? ["if it had been judged at ", instant(one.at, theirs)] : `if ${one.if}`,
       // Of a setting the sentence says itself what it stands instead of.
       ["time", "rule", "setting"].includes(one.kind) || one.from == null
         ? null
