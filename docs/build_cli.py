@@ -44,7 +44,8 @@ def _section(name: str, command: App) -> str:
     function = command.default_command
     assert function is not None
     sentence = (inspect.getdoc(function) or command.help).split("\n\nParameters\n")[0].replace("\n\n", "\n")
-    arguments = command.assemble_argument_collection(parse_docstring=True)
+    collected = command.assemble_argument_collection(parse_docstring=True)
+    arguments = [found for found in collected if found.show]
     places = [found.name if found.required else f"[{found.name}]" for found in arguments if found.index is not None]
     takes_shared = any(issubclass(kind, At) for kind in get_type_hints(function).values() if isinstance(kind, type))
     own = {name.replace("_", "-") for name in inspect.signature(function).parameters}

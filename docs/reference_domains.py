@@ -15,6 +15,7 @@ from betimes.backtest.decide import BACKTESTS
 from betimes.catalogue import AREAS, DOMAINS, SECTIONS, spell_scope
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
+from betimes.core.verdicts import readable_template
 from betimes.engine.stable_text import structs_in
 
 
@@ -81,8 +82,8 @@ def _kind(decider: Decider[Any]) -> Iterator[str]:
         )
         for rule in table.rules:
             sees = ", ".join(f"`{name}`" for name in rule.sees)
-            passes = "; ".join(dict.fromkeys(filter(None, (rule.passes, rule.absent))))
-            yield f"| {rule.name} | {sees} | {rule.says} | {passes} |"
+            passes = readable_template("; ".join(dict.fromkeys(filter(None, (rule.passes, rule.absent)))))
+            yield f"| {rule.name} | {sees} | {readable_template(rule.says)} | {passes} |"
         yield f"| otherwise | | {table.otherwise.answer} {table.otherwise.reason} |"
 
 

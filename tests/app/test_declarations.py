@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from betimes import Betimes, BlockingBetimes, Invalid, VirtualClock
+from betimes.core.checks import check_value
+from betimes.schedules.views import ScheduleRequest
 
 
 async def _poll(cursor: Any, context: Any) -> None: ...
@@ -59,13 +62,28 @@ def test_a_function_without_a_name_needs_an_id() -> None:
         bt.schedule("0 8 * * *")(lambda body: None)
     with pytest.raises(Invalid, match="say sensor_id="):
         bt.sensor(target={"kind": "sweep"})(lambda cursor: None)
+    with pytest.raises(Invalid, match=r"^'functools\.partial' is no name"):
+        bt.schedule("0 8 * * *")(partial(print, "x"))
+
+
+def test_an_object_in_the_wrong_place_is_told_without_its_address() -> None:
+    bt = Betimes("memory://")
+    for mistake in (lambda: bt.source(object()), lambda: VirtualClock(object())):  # type: ignore[arg-type]
+        with pytest.raises(Invalid, match=r"builtins\.object") as refused:
+            mistake()
+        assert "0x" not in str(refused.value)
+    with pytest.raises(Invalid) as refused:
+        check_value({print: 1}, ScheduleRequest)
+    assert "builtins.print" in [path for path, _ in refused.value.problems]
 
 
 @pytest.mark.parametrize(
     ("decorator", "settings", "told"),
     [
         ("schedule", {"cron": "0 8 * * *", "target": {"kind": "sweep"}}, "target; its target is the function"),
-        ("schedule", {"cron": "0 8 * * *", "colour": 1}, "colour"),
+        ("schedule", {"cron": "0 8 * * *", "colour": 1}, "colour; known are asset_selection, "),
+        ("schedule", {"cron": "0 8 * * *", "zone": "UTC"}, r"zone; did you mean tz\?"),
+        ("schedule", {"cron": "0 8 * * *", "timezon": "UTC"}, r"timezon; did you mean timezone\?"),
         ("sensor", {"target": {"kind": "sweep"}, "colour": 1, "sensor_type": "push"}, "colour, sensor_type"),
         ("on_message", {"sensor_id": "orders", "target": {"kind": "sweep"}}, "target; its target is the function"),
     ],
@@ -111,8 +129,7 @@ async def test_a_new_type_without_its_limits_is_refused_with_the_function_that_d
 
     with pytest.raises(Invalid) as refused:
         await bt.open()
-    assert "see @bt.run('ORDER_PAID') of <function" in str(refused.value)
-    assert "thank at" in str(refused.value)
+    assert f"see @bt.run('ORDER_PAID') of {__name__}.{thank.__qualname__};" in str(refused.value)
     assert "needs debounce_seconds=… there" in str(refused.value)
     assert refused.value.problems == (("runs.registry.ORDER_PAID.debounce_seconds", "is required"),)
 

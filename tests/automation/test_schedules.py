@@ -250,6 +250,7 @@ def test_a_manual_tick_fires_now_in_any_status() -> None:
     epoch = NINE // SECOND + 90
     [tick], [requested] = of(scenario, ScheduleTicked), of(scenario, RunRequested)
     assert (tick.cause, tick.scheduled_for) == ("manual", epoch * SECOND)
+    assert tick.lag_ms is None
     assert requested.run_key == f"sched:subject:manual:{epoch}"
     scenario.then_alarm(None)
 

@@ -14,6 +14,7 @@ from betimes.app.bootstrap import Wired
 from betimes.cli.bootstrap import Target
 from betimes.core.errors import STATUS, Invalid
 from betimes.outbound.channels import LogChannel, WebhookChannel
+from tests.cli.running import serving
 from tests.cli.running_inside import command
 from tests.patience import HANGS_S
 
@@ -91,6 +92,39 @@ def test_a_named_application_whose_last_decorator_was_removed_fires_no_longer(tm
     assert command("tick", "--app", "shop:bt", folder=tmp_path).code == 0
     [brief] = command(*listed, folder=tmp_path).json["items"]
     assert (brief["status"], brief["paused_reason"]) == ("paused", "NOT_DECLARED")
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "says"),
+    [
+        ("shop:app", "NOT_FOUND", "the module 'shop' has no 'app'; there is bt"),
+        ("shop:__name__", "INVALID", "shop:__name__ is not a Betimes but str; there is bt"),
+        ("json:bt", "NOT_FOUND", "the module 'json' has no 'bt'; json has nothing that is an application"),
+        ("shoop:bt", "NOT_FOUND", "there is no module 'shoop' to take 'bt' from; looked in "),
+        ("shop", "INVALID", "say module:name, such as shop:bt"),
+    ],
+)
+def test_an_application_that_is_not_there_is_told_with_those_that_are(
+    tmp_path: Path, named: str, code: str, says: str
+) -> None:
+    (tmp_path / "shop.py").write_text(PLAIN)
+    refused = command("tick", "--app", named, folder=tmp_path)
+    assert (refused.code, says in refused.err) == (STATUS[code][1], True), refused.err
+
+
+def test_virtual_time_of_an_application_is_said_in_its_code(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PLAIN)
+    refused = command("serve", "--app", "shop:bt", "--virtual-clock", "2026-01-01T00:00:00Z", folder=tmp_path)
+    assert (refused.code, "clock=VirtualClock(…) in its Betimes" in refused.err) == (STATUS["INVALID"][1], True)
+    (tmp_path / "shop.py").write_text(
+        "from betimes import Betimes, VirtualClock\n"
+        'bt = Betimes("memory://", clock=VirtualClock("2026-01-01T00:00:00Z"))\n'
+        'bt.schedule("0 8 * * *", schedule_id="brief")(lambda body: None)\n'
+    )
+    with serving("serve", "--dev", "--port", "0", "--app", "shop:bt", folder=tmp_path) as server:
+        moved = server.ask("POST", "/v1/clock", {"advance_s": 86_400}).json
+        assert moved["fired"] == {"schedule": 1}
+        assert "processes 1 alive" in command("status", "--url", server.url, folder=tmp_path).out
 
 
 def test_a_command_that_logs_nothing_does_not_load_the_logger() -> None:

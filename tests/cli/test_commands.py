@@ -259,6 +259,26 @@ def test_every_refusal_has_its_exit_code(tmp_path: Path, words: tuple[str, ...],
     assert refused.err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("explain", "n4"), "it looks like kind:id:version; try betimes why n4"),
+        (("day", "ana", "--date", "tomorrow"), "'tomorrow' is no day; write it as 2026-11-17"),
+    ],
+)
+def test_a_word_that_is_not_understood_is_refused_with_the_next_step(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    refused = betimes(*words, folder=tmp_path)
+    assert (refused.code, says in refused.err) == (STATUS["INVALID"][1], True), refused.err
+
+
+def test_a_preview_takes_the_short_name_of_its_zone_too(tmp_path: Path) -> None:
+    asked = ("schedule", "preview", "0 8 * * *", "--start", "2026-01-01T00:00:00Z", "--count", "1")
+    for option in ("--timezone", "--tz"):
+        assert "2026-01-02T08:00:00+09:00" in betimes(*asked, option, "Asia/Tokyo", folder=tmp_path).out
+
+
 @pytest.mark.parametrize(("missing", "words"), [("cyclopts", ["--help"]), ("uvicorn", ["serve", "--dev"])])
 def test_a_missing_extra_is_named_with_its_command(tmp_path: Path, missing: str, words: list[str]) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None; from betimes.__main__ import main; main()"

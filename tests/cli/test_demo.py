@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from tests.cli.running import environment
+from tests.cli.running_inside import command as betimes
 from tests.patience import HANGS_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,6 +37,8 @@ def test_somebody_calls_the_api_of_the_town_and_ends_it(tmp_path: Path) -> None:
         body = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-991"}
         try:
             assert _posted(f"{url}/v1/triggers", body)["result"] == "ALLOW"
+            said = betimes("status", "--url", url, folder=tmp_path)
+            assert "processes 1 alive" in said.out, said.err
         finally:
             process.send_signal(signal.SIGINT)
         rest = list(told)

@@ -70,6 +70,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "trace",
         "rules",
         "summary",
+        "timezone",
         "policy_in_force",
         "caused_by",
         "caused",
@@ -86,7 +87,7 @@ def test_an_explanation_for_people_speaks_of_runs_as_the_answer_did_and_of_nothi
     _triggered(tmp_path)
     told = betimes("explain", "account:acct-7:1", folder=tmp_path).out
     assert told.startswith("ALLOW because of WITHIN_LIMITS, at ")
-    assert "debounce: no run of this type before" in told
+    assert "debounce: there was no run of this type before" in told
     assert "None" not in told
 
 

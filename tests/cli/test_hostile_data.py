@@ -230,7 +230,8 @@ def test_nothing_else_is_printed_either(line: str, say: Callable[..., Said]) -> 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_an_error_is_printed_as_it_is(more: tuple[str, ...], tmp_path: Path) -> None:
-    refused = betimes("schedule", "show", TEXT, *more, folder=tmp_path)
+    (tmp_path / "body.json").write_bytes(msgspec.json.encode({"cron": "0 8 * * *", "target": NOTIFICATION}))
+    refused = betimes("schedule", "put", TEXT, "body.json", *more, folder=tmp_path)
     assert refused.code == Invalid("").exit_code
     assert "[bold red]:smile:[/]" in refused.err
     _check_plain(refused.err)

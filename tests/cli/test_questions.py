@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +58,25 @@ def test_a_status_is_not_watched_faster_than_a_person_sees(folder: Path) -> None
 @pytest.mark.parametrize("name", ["first", "inbox:ana:2"])
 def test_why_takes_an_event_or_a_segment_and_names_every_rule(folder: Path, name: str) -> None:
     said = betimes("why", name, folder=folder)
-    assert said.out.startswith(
-        "ana was not told “first” (MESSAGE) yet, on Tuesday 17 November 2026 at 02:10 (Europe/Berlin time)"
-    )
+    assert said.out.startswith("On Tuesday 17 November 2026 at 02:10 (Europe/Berlin time), ")
+    assert ", ana was not sent a MESSAGE (first) yet. Quiet" in said.out
     assert "Quiet hours last until 07:00 in Europe/Berlin. [LATER, QUIET_HOURS, inbox:ana:2]" in said.out
-    assert "It is looked at again at 07:0" in said.out
+    assert "It will be judged again at 07:0" in said.out
     assert "→ Quiet hours last until 07:00 in Europe/Berlin. [quiet_hours]" in said.out
-    assert "· Not looked at any more. [cooldown, channel_cap, digest, score]" in said.out
-    assert "The answer would have been another if" in said.out
+    assert "· Not checked any more. [cooldown, channel_cap, digest, score]" in said.out
+    assert "The answer would have been different if" in said.out
 
 
 def test_why_takes_a_person_and_explains_the_last_answer_that_was_not_yes(folder: Path) -> None:
     said = betimes("why", "ana", folder=folder)
     first, *_, last = said.out.splitlines()
-    assert first.startswith("ana was not told “again” (MESSAGE), on Tuesday 17 November 2026 at 02:10")
-    assert "It says the same as an earlier one, exactly (entry 2 of the person's history)." in first
+    assert first.startswith("On Tuesday 17 November 2026 at 02:10 (Europe/Berlin time), ")
+    repeats = "It repeats an earlier one, exactly (entry 2 of the person's history)."
+    assert f", ana was not sent a MESSAGE (again). {repeats}" in first
     assert first.endswith("[NEVER, DEDUP_EXACT, inbox:ana:3]")
     assert "Other decisions about ana, newest first:" in said.out
     assert last.startswith(
-        "  2026-11-17 02:10:00  ana was not told “first” (MESSAGE) yet. Quiet hours last until 07:00"
+        "  2026-11-17 02:10:00  ana was not sent a MESSAGE (first) yet. Quiet hours last until 07:00"
     )
     told = betimes("why", "ana", "--json", folder=folder).json
     assert told["found_as"] == "person"
@@ -85,7 +86,8 @@ def test_why_takes_a_person_and_explains_the_last_answer_that_was_not_yes(folder
 def test_why_takes_an_account_or_the_key_of_a_trigger(folder: Path) -> None:
     for name in ("acct-7", "sig-1"):
         said = betimes("why", name, folder=folder).out
-        assert said.startswith("acct-7 was allowed to run for “sig-1” (SIGNAL_ARRIVED), on Tuesday 17 November 2026")
+        assert said.startswith("On Tuesday 17 November 2026 at 01:10 UTC")
+        assert ", acct-7 was allowed to run for a SIGNAL_ARRIVED (sig-1)" in said
         assert "It is within all limits. [ALLOW, WITHIN_LIMITS, account:acct-7:1]" in said
 
 
@@ -99,13 +101,14 @@ def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) ->
         bt.sensors.message("crm", {"message_id": "m1"})
         bt.advance(to="2026-11-17T03:00:00Z")
     for name, words in (
-        ("brief", "The schedule brief fired, on Tuesday 17 November 2026 at 02:00 UTC"),
-        ("crm", "The sensor crm asked for runs, on Tuesday 17 November 2026 at 01:10 UTC"),
-        ("call", "The intent call fired, on Tuesday 17 November 2026 at 02:00 UTC"),
+        ("brief", "02:00 UTC, the schedule brief fired, and its handler sweep succeeded."),
+        ("crm", "01:10 UTC, the sensor crm asked for runs, and its handler sweep succeeded."),
+        ("call", "02:00 UTC, the intent call fired."),
     ):
         said = betimes("why", name, folder=tmp_path)
         assert said.code == 0, said.err
-        assert said.out.startswith(words)
+        undated = re.sub(", [^,]* ago,", ",", said.out)
+        assert undated.startswith(f"On Tuesday 17 November 2026 at {words}")
     assert betimes("why", "brief", "--json", folder=tmp_path).json["found_as"] == "schedule"
     unknown = betimes("day", "nobody", folder=tmp_path)
     assert (unknown.code, "--account" in unknown.err) == (STATUS["NOT_FOUND"][1], True)
@@ -125,6 +128,27 @@ def test_a_day_is_shown_in_the_hours_of_the_person(folder: Path) -> None:
     lines = [line.split()[:4] for line in said.out.splitlines() if line.startswith("02:10:00")]
     assert lines == [["02:10:00", "MESSAGE", "first", "LATER"], ["02:10:00", "MESSAGE", "again", "NEVER"]]
     assert "waits" in said.out
+
+
+def test_a_day_of_a_person_has_the_runs_of_the_account_of_that_name(tmp_path: Path) -> None:
+    trigger = {"account_id": "ana", "trigger_type": "SIGNAL_ARRIVED"}
+    clock = VirtualClock("2026-11-17T01:10:00.123456Z")
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
+        bt.notifications.set_preferences("ana", QUIET)
+        bt.notifications.send({**NOTE, "event_id": "first"})
+        bt.runs.trigger({**trigger, "idempotency_key": "one"})
+        bt.advance(by_s=90)
+        bt.runs.trigger({**trigger, "idempotency_key": "two"})
+    said = betimes("day", "ana", "--date", "2026-11-17", folder=tmp_path).out
+    assert said.splitlines()[0].endswith("in Europe/Berlin (UTC+01:00), with the account of that name")
+    lines = [line.split()[:4] for line in said.splitlines() if line.startswith("02:1")]
+    assert ["02:10:00", "MESSAGE", "first", "LATER"] in lines
+    assert ["02:10:00", "SIGNAL_ARRIVED", "one", "ALLOW"] in lines
+    assert "ana ran at 02:10; its cooldown of 5 minutes ends at 02:15. It is judged again at 02:15" in said
+    alone = betimes("day", "ana", "--account", "--date", "2026-11-17", folder=tmp_path).out
+    assert "MESSAGE" not in alone
+    told = betimes("day", "ana", "--date", "2026-11-17", "--json", folder=tmp_path).json
+    assert {item["kind"] for item in told["items"]} == {"inbox", "account"}
 
 
 def test_a_day_of_an_account_is_shown_where_no_person_has_its_name(folder: Path) -> None:
@@ -205,11 +229,12 @@ def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -
     assert (told["found_as"], told["explanation"]["verdict"]["outcome"]) == ("person", "NEVER")
     assert (told["timezone"], told["explanation"]["rules"][3]["outcome"]) == ("Europe/Berlin", "bound")
     said = betimes("why", "ana", folder=tmp_path).out
-    assert said.startswith("ana was not told “same” (MESSAGE), on Friday 27 March 2020 at 10:41 (Europe/Berlin time).")
+    assert said.startswith("On Friday 27 March 2020 at 10:41 (Europe/Berlin time), ana was not sent a MESSAGE (same).")
     assert (
-        "It is not looked at again. Sent anew, it would pass at 10:40 on Saturday 28 March 2020 at the earliest" in said
+        "It will not be judged again. If sent again, it would pass at 10:40 on Saturday 28 March 2020 at the earliest"
+        in said
     )
-    assert "  2020-03-27 10:00:00  ana was allowed to run for “one” (SIGNAL_ARRIVED)." in said
+    assert "  2020-03-27 10:00:00  ana was allowed to run for a SIGNAL_ARRIVED (one)." in said
 
 
 def test_why_explains_what_was_decided_first_when_the_same_was_asked_for_again(tmp_path: Path) -> None:
@@ -220,9 +245,8 @@ def test_why_explains_what_was_decided_first_when_the_same_was_asked_for_again(t
         bt.advance(by_s=7)
         bt.runs.trigger(asked)
     first, again, *rest = betimes("why", "acct-7", folder=tmp_path).out.splitlines()
-    assert first.startswith(
-        "acct-7 was allowed to run for “sig-1” (SIGNAL_ARRIVED), on Tuesday 17 November 2026 at 01:10 "
-    )
+    assert first.startswith("On Tuesday 17 November 2026 at 01:10 ")
+    assert ", acct-7 was allowed to run for a SIGNAL_ARRIVED (sig-1)" in first
     assert again.startswith(
         "It was asked for again at 01:10:07. The same was asked for before; nothing was done again. ["
     )
@@ -246,17 +270,17 @@ def test_why_says_whether_what_was_sent_arrived(tmp_path: Path) -> None:
             bt.notifications.send({**NOTE, "event_id": f"n-{user}", "user_id": user})
         bt.advance(by_s=1)
     for user, became in (
-        ("good", "and it was delivered. Nothing stands against it. [NOW, "),
-        ("bad", "but it could not be delivered by push: no such device. Nothing stands against it. [NOW, "),
+        ("good", "and it was delivered. No rule prevents it. [NOW, "),
+        ("bad", "but it could not be delivered by push: no such device. No rule prevents it. [NOW, "),
         (
             "slow",
-            "and it is on its way by push; the last attempt failed (ConnectionError('busy')), the next is at 10:00:0",
+            "but it is not delivered yet: push has failed once, with ConnectionError('busy'); ",
         ),
     ):
         for name in (user, f"n-{user}"):
             first = betimes("why", name, folder=tmp_path).out.splitlines()[0]
-            assert first.startswith(f"{user} was sent “n-{user}” (MESSAGE), on Tuesday 17 November 2026 at 10:00 UTC, ")
-            assert f", {became}" in first
+            assert first.startswith("On Tuesday 17 November 2026 at 10:00 UTC, ")
+            assert f", {user} was sent a MESSAGE (n-{user}), {became}" in first
     assert "1 dead letter: see" in betimes("status", folder=tmp_path).out
     assert betimes("next", folder=tmp_path).out.endswith(
         "1 call to the outside is pending: `betimes effects list --status pending` says when each is tried next.\n"
@@ -277,10 +301,11 @@ def test_why_says_whether_what_waited_arrived_in_the_end(tmp_path: Path) -> None
         bt.notifications.send({**NOTE, "event_id": "first"})
         bt.advance(to="2026-11-17T09:00:00Z")
     first, again, *_ = betimes("why", "first", folder=tmp_path).out.splitlines()
-    assert first.startswith("ana was not told “first” (MESSAGE) yet, on Tuesday 17 November 2026 at 02:10")
+    assert first.startswith("On Tuesday 17 November 2026 at 02:10 (Europe/Berlin time), ")
+    assert ", ana was not sent a MESSAGE (first) yet. Quiet" in first
     assert "delivered" not in first
     assert again.startswith("It was judged again: at 07:0")
-    assert " ana was sent “first” (MESSAGE), but it could not be delivered by push: no such device. " in again
+    assert " ana was sent a MESSAGE (first), but it could not be delivered by push: no such device. " in again
 
 
 def test_why_says_how_the_run_went(tmp_path: Path) -> None:
@@ -302,8 +327,8 @@ def test_why_says_how_the_run_went(tmp_path: Path) -> None:
     ):
         for name in (account, f"k-{account}"):
             first = betimes("why", name, folder=tmp_path).out.splitlines()[0]
-            assert first.startswith(f"{account} was allowed to run for “k-{account}” (SIGNAL_ARRIVED), on Tuesday ")
-            assert f", {became}" in first
+            assert first.startswith("On Tuesday ")
+            assert f", {account} was allowed to run for a SIGNAL_ARRIVED (k-{account}), {became}" in first
 
 
 def test_why_says_that_a_run_has_not_started(folder: Path) -> None:
@@ -325,7 +350,7 @@ def test_why_says_which_of_several_channels_failed(tmp_path: Path) -> None:
         bt.notifications.send({**NOTE, "event_id": "both", "channels": ["in_app", "push"]})
         bt.advance(by_s=1)
     said = betimes("why", "both", folder=tmp_path).out
-    assert ", and it was delivered, but not by push: no such device. Nothing stands against it." in said
+    assert ", and it was delivered, but not by push: no such device. No rule prevents it." in said
     [result] = betimes("why", "both", "--json", folder=tmp_path).json["results"]
     assert (result["status"], result["channel"]) == ("partly_delivered", "push")
 
@@ -349,7 +374,7 @@ def test_why_of_a_person_explains_an_older_no_before_what_arrived_by_one_channel
         bt.advance(by_s=1)
     [result] = betimes("why", "both", "--json", folder=tmp_path).json["results"]
     assert (result["status"], result["channel"], result["error"] is None) == ("partly_delivered", "push", False)
-    assert "“same”" in betimes("why", "ana", folder=tmp_path).out.splitlines()[0]
+    assert "MESSAGE (same)" in betimes("why", "ana", folder=tmp_path).out.splitlines()[0]
 
 
 def test_why_of_a_person_explains_a_newer_delivery_that_failed_before_an_older_no(tmp_path: Path) -> None:
@@ -368,5 +393,6 @@ def test_why_of_a_person_explains_a_newer_delivery_that_failed_before_an_older_n
             bt.notifications.send({**NOTE, "event_id": event_id, "message": event_id})
             bt.advance(by_s=3_600)
     said = betimes("why", "ana", folder=tmp_path).out
-    assert said.startswith("ana was sent “lost” (MESSAGE), on Tuesday 17 November 2026 at 11:00 UTC, ")
+    assert said.startswith("On Tuesday 17 November 2026 at 11:00 UTC, ")
+    assert "ana was sent a MESSAGE (lost)" in said
     assert "but it could not be delivered by push: no such device." in said

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from betimes import BlockingBetimes, VirtualClock
+from betimes.app.routes import ROUTES
 from betimes.core.errors import STATUS
 from tests.cli.running import Server, serving
 from tests.cli.running_inside import command as betimes
@@ -45,6 +46,8 @@ READING = [
     ["intent", "list", "--user", "ana"],
     ["score", "list"],
     ["hold"],
+    ["policy", "show"],
+    ["policy", "show", "runs"],
     ["policy", "history"],
     ["key", "list"],
 ]
@@ -145,15 +148,50 @@ def test_a_database_that_is_named_goes_before_a_server_in_the_environment(folder
 @pytest.mark.parametrize("words", ON_THE_DATABASE, ids=" ".join)
 def test_a_command_on_the_database_is_refused_where_only_a_server_is_named(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "policy.json").write_text("{}")
-    refused = betimes(*words, folder=tmp_path, BETIMES_URL=NOWHERE)
-    assert (refused.code, "works on the database itself" in refused.err) == (STATUS["INVALID"][1], True), refused.err
+    for refused in (
+        betimes(*words, folder=tmp_path, BETIMES_URL=NOWHERE),
+        betimes(*words, "--url", NOWHERE, "--api-key", "bt_none", folder=tmp_path),
+    ):
+        assert "works on the database itself" in refused.err
+        assert refused.code == STATUS["INVALID"][1]
     assert not (tmp_path / "betimes.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "route"),
+    [
+        (["policy", "apply", "policy.json"], "PUT /v1/policy"),
+        (["policy", "check", "policy.json"], "POST /v1/policy/check"),
+        (["backtest", "--policy", "policy.json"], "POST /v1/backtests"),
+        (["prune", "--history-days", "1"], "POST /v1/prune"),
+        (["sweep"], "POST /v1/scores/sweep"),
+        (["tick"], "POST /v1/tick"),
+    ],
+)
+def test_the_route_that_does_the_same_is_named(tmp_path: Path, words: list[str], route: str) -> None:
+    (tmp_path / "policy.json").write_text("{}")
+    refused = betimes(*words, folder=tmp_path, BETIMES_URL=NOWHERE)
+    assert f"over HTTP it is {route}" in refused.err
+    assert any(route == f"{one.method} {one.path}" for one in ROUTES)
+
+
+@pytest.mark.parametrize(
+    "name", ["key create", "schedule put", "notification cancel", "policy rollback", "effects retry", "tick"]
+)
+def test_help_offers_a_server_only_to_commands_that_read(tmp_path: Path, name: str) -> None:
+    assert "--url" not in betimes(*name.split(), "--help", folder=tmp_path).out
+    assert "--url" in betimes("policy", "show", "--help", folder=tmp_path).out
 
 
 def test_a_worker_is_refused_where_only_a_server_is_named(tmp_path: Path) -> None:
     # one that was not refused would find no configuration, and end
     refused = betimes("worker", folder=tmp_path, BETIMES_URL=NOWHERE, BETIMES_CONFIG="none.toml")
     assert (refused.code, "works on the database itself" in refused.err) == (STATUS["INVALID"][1], True), refused.err
+
+
+def test_a_server_has_no_part_in_the_configuration(tmp_path: Path) -> None:
+    refused = betimes("config", "--url", NOWHERE, folder=tmp_path)
+    assert (refused.code, "leave --url out" in refused.err) == (STATUS["INVALID"][1], True), refused.err
 
 
 def test_a_command_on_the_database_is_done_where_the_database_is_named_too(tmp_path: Path) -> None:
@@ -175,8 +213,6 @@ def test_a_command_that_writes_names_the_route_instead(server: Server, tmp_path:
     refused = betimes("notification", "cancel", "told", "--url", server.url, folder=tmp_path)
     assert refused.code == STATUS["INVALID"][1]
     assert "only reads; over HTTP it is POST /v1/notifications/{event_id}/cancel" in refused.err
-    unserved = betimes("policy", "show", "--url", server.url, folder=tmp_path)
-    assert (unserved.code, "works on the database itself" in unserved.err) == (STATUS["INVALID"][1], True)
     unknown = betimes("why", "nobody", "--url", server.url, folder=tmp_path)
     assert (unknown.code, "an event id" in unknown.err) == (STATUS["NOT_FOUND"][1], True)
     missing = betimes("schedule", "show", "other", "--url", server.url, folder=tmp_path)
@@ -224,6 +260,27 @@ def _answering(status: int, body: bytes) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        (NOWHERE, "nothing listens there; is it running (betimes serve), and is the address right?"),
+        ("http://nobody.invalid", "the host nobody.invalid is not known; is the address right?"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_told_in_plain_words(tmp_path: Path, address: str, says: str) -> None:
+    said = betimes("run", "list", "--url", address, folder=tmp_path)
+    assert said.err.endswith(f"no betimes answers at {address}: {says}\n")
+
+
+def test_the_address_of_a_page_is_no_address_of_a_server(server: Server, tmp_path: Path) -> None:
+    for page in ("/console", "/console/next", "/docs/", "/docs?x=1", "/console#why"):
+        said = betimes("run", "list", "--url", server.url + page, folder=tmp_path)
+        assert said.code == STATUS["INVALID"][1]
+        assert f"give its address without a path: {server.url}\n" in said.err
+    other = betimes("run", "list", "--url", f"{server.url}/other", folder=tmp_path)
+    assert (other.code, f"Is the path in {server.url}/other right?" in other.err) == (STATUS["NOT_FOUND"][1], True)
+
+
 def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Path) -> None:
     for address in ("http://eyes:hush@127.0.0.1:1", "http://eyes:hush/hush@127.0.0.1:1"):
         refused = betimes("run", "list", "--url", address, folder=tmp_path)
@@ -238,9 +295,12 @@ def test_a_server_with_keys_is_shown_one(tmp_path: Path) -> None:
     key = str(secret)
     with serving("serve", "--port", "0", folder=tmp_path) as server:
         unknown = betimes("why", "sig-1", "--url", server.url, folder=tmp_path)
-        assert "--api-key or BETIMES_KEY" in unknown.err
+        assert "the server wants a key; give one with --api-key or BETIMES_KEY" in unknown.err
+        assert "Authorization" not in unknown.err
+        ended = betimes("why", "sig-1", "--url", server.url, "--api-key", "bt_none", folder=tmp_path)
+        assert "does not know this key" in ended.err
         known = betimes("why", "sig-1", "--url", server.url, folder=tmp_path, BETIMES_KEY=key)
-        assert known.out.startswith("acct-7 was allowed to run for “sig-1”"), known.err
+        assert "acct-7 was allowed to run for a SIGNAL_ARRIVED (sig-1)" in known.out, known.err
         status = betimes("status", "--url", server.url, "--api-key", key, folder=tmp_path)
         assert "processes not known: the key lacks the scope admin" in status.out, status.err
         assert status.out.splitlines()[0].endswith(f"  {server.url}, tenant of the key")

@@ -227,4 +227,4 @@ def test_every_rule_is_explained_the_retired_and_the_unseen_too() -> None:
         (3, "new", "not_reached"),
     ]
     assert told[-1].sentence == "an earlier rule had decided"
-    assert later.explain_all(replace(verdict, trace=()))[0].sentence == "it was not looked at"
+    assert later.explain_all(replace(verdict, trace=()))[0].sentence == "it was not checked"

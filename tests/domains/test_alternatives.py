@@ -61,7 +61,7 @@ async def test_a_deferred_trigger_is_told_when_it_would_run_and_which_cooldown_w
         [time] = of_kind(view, "time")
         assert (time["at"], time["then"]["outcome"]) == ("2026-01-05T09:05:00Z", "ALLOW")
         [rule] = of_kind(view, "rule")
-        assert (rule["if"], rule["then"]["outcome"]) == ("the rule cooldown were switched off", "ALLOW")
+        assert (rule["if"], rule["then"]["outcome"]) == ("the rule cooldown had been switched off", "ALLOW")
         [setting] = of_kind(view, "setting")
         assert setting["path"] == "runs.registry.SIGNAL_ARRIVED.cooldown_seconds"
         assert (setting["from"], setting["to"], setting["then"]["outcome"]) == (300, 120, "ALLOW")
@@ -207,7 +207,7 @@ async def test_what_was_admitted_could_not_be_better_and_what_judged_nothing_say
         assert (view["reproduced"], view["changes"]) == (True, [])
         await s.client("PUT", "/v1/users/ann/preferences", {"timezone": "UTC"})
         nothing = await alternatives(s, "inbox:ann:1")
-        assert (nothing["reproduced"], nothing["why_not"]) == (False, "it judged nothing")
+        assert (nothing["reproduced"], nothing["why_not"]) == (False, "it made no decision")
         assert (await s.client("GET", "/v1/explain/account:acct-7:9/alternatives")).status == 404
         assert (await s.client("GET", "/v1/explain/nonsense/alternatives")).status == 404
 

@@ -66,4 +66,4 @@ def test_a_plain_notification_is_not_said_to_be_banned() -> None:
     assert told["ban"] == "the account is not banned"
     assert told["expiry"] == "it does not expire"
     assert told["incident"] == "no incident is open"
-    assert told["fatigue_1h"].startswith("the person was told 0 of ")
+    assert told["fatigue_1h"].startswith("the person was told 0 times within the hour; the cap is ")

@@ -36,7 +36,7 @@ async def test_an_explanation_has_every_rule_of_the_table_in_order_with_what_bec
             (6, "saturation", "not_reached"),
         ]
         bound, unseen = why["rules"][2], why["rules"][3]
-        assert bound["sentence"] == "the last run was 2 minutes ago; the account rests for 5 minutes after each"
+        assert bound["sentence"] == "the last run was 2 minutes ago; the account's cooldown is 5 minutes"
         assert bound["values"] == {"elapsed_s": 120, "limit_s": 300}
         assert "runs.registry.{trigger_type}.cooldown_seconds" in bound["reads"]
         assert (unseen["sentence"], unseen["values"]) == ("an earlier rule had decided", {})
@@ -51,6 +51,22 @@ async def test_the_policy_in_force_is_told_beside_the_one_that_decided() -> None
         assert why["policy_in_force"] == (await s.client("GET", "/v1/policy")).json["fingerprint"] != why["policy"]
 
 
+async def test_times_can_be_shown_in_the_zone_of_whom_or_what_it_is_about() -> None:
+    async with site() as s:
+        await deferred(s)
+        assert (await s.client("GET", "/v1/explain/account:acct-7:2")).json["timezone"] is None
+        await s.client("PUT", "/v1/users/acct-7/preferences", {"timezone": "Asia/Tokyo"})
+        daily = {"schedule_id": "daily", "cron": "0 8 * * *", "timezone": "Europe/Berlin"}
+        target = {"kind": "handler", "name": "report"}
+        assert (await s.client("POST", "/v1/schedules", {**daily, "target": target})).status == 201
+        for segment_id, timezone in {
+            "inbox:acct-7:1": "Asia/Tokyo",
+            "account:acct-7:2": "Asia/Tokyo",
+            "schedule:daily:1": "Europe/Berlin",
+        }.items():
+            assert (await s.client("GET", f"/v1/explain/{segment_id}")).json["timezone"] == timezone
+
+
 async def test_the_rules_there_are_are_listed_with_their_mode_for_whoever_may_read_them() -> None:
     async with site() as s:
         await s.client("PUT", "/v1/policy", {"overrides": {"notifications": {"shadow": ["digest"]}}})
@@ -62,7 +78,7 @@ async def test_the_rules_there_are_are_listed_with_their_mode_for_whoever_may_re
         rules = {rule["rule"]: rule for rule in tables["notifications"]["rules"]}
         assert [rule["number"] for rule in rules.values()] == [*range(1, len(rules) + 1)]
         assert (rules["digest"]["mode"], rules["score"]["mode"]) == ("shadow", "enforce")
-        assert rules["fatigue_1h"]["says"] == "the person was told {count} of at most {cap} within the hour"
+        assert rules["fatigue_1h"]["says"] == "the person was told {count} times within the hour; the cap is {cap}"
         assert rules["fatigue_1h"]["sees"] == ["count", "cap"]
         assert "notifications.fatigue.hour.cap" in rules["fatigue_1h"]["reads"]
     async with site(dev=False) as s:

@@ -178,6 +178,7 @@ async def test_real_time_cannot_be_moved() -> None:
         for method, body in (("GET", None), ("POST", {"advance_s": 1})):
             refused = await client(method, "/v1/clock", body)
             assert (refused.status, refused.json["code"]) == (404, "CLOCK_NOT_VIRTUAL")
+            assert "with --app put clock=VirtualClock(…) into its Betimes" in refused.json["detail"]
 
 
 async def test_the_clock_is_the_deployments() -> None:
@@ -324,7 +325,7 @@ async def test_a_deferral_is_explained_with_its_rules_and_its_retry() -> None:
         await s.bt.advance(to=s.clock() + 180_000_000)
         why = (await s.client("GET", "/v1/explain/account:acct-7:2")).json
         links = ["caused_by", "caused", "effects", "later", "judged", "judgements"]
-        assert list(why) == [*SEGMENT, "trace", "rules", "summary", "policy_in_force", *links]
+        assert list(why) == [*SEGMENT, "trace", "rules", "summary", "timezone", "policy_in_force", *links]
         assert why["trace"][-1]["reason"] == "COOLDOWN"
         assert why["summary"].startswith("DEFER because of COOLDOWN, until ")
         assert why["later"] == ["account:acct-7:3"]

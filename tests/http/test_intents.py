@@ -31,6 +31,7 @@ VIEW = [
     "gate",
     "worker",
     "next_check",
+    "due_at",
     "last_checked",
     "last_executed",
     "execution_count",

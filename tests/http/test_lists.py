@@ -124,3 +124,18 @@ async def test_a_wrong_parameter_is_named_with_what_may_be_chosen() -> None:
         told = "Invalid enum value 'asleep'; one of active, paused, ended, error"
         assert refused["errors"] == [{"path": "query.status", "message": told}]
         assert refused["detail"] == f"1 parameter is wrong: query.status: {told}"
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/v1/ledger?domain=runs", "did you mean kind?"),
+        ("/v1/ledger?limt=1", "did you mean limit?"),
+        ("/v1/ledger?xyz=1", "known are "),
+        ("/v1/clock?at=1", "there is none"),
+    ],
+)
+async def test_a_parameter_that_is_not_there_is_told_with_those_that_are(path: str, says: str) -> None:
+    async with site() as s:
+        [error] = (await s.client("GET", path)).json["errors"]
+        assert error["message"].startswith(f"no such parameter; {says}")

@@ -67,6 +67,8 @@ async def test_an_intent_that_ends_is_listed_once_and_in_order(
             items = await all_pages(client, f"/v1/upcoming/items?limit={limit}&to=2026-01-06T05:59:00Z")
             assert len(items) == len({(item["kind"], item["id"]) for item in items}) == 9
             assert [item["at"] for item in items] == sorted(item["at"] for item in items)
+            page = (await get(client, f"/v1/upcoming/items?limit={limit}"))["items"]
+            assert [item["at"] for item in page] == sorted(item["at"] for item in page)
             every = await all_pages(client, f"/v1/upcoming/items?limit={limit}")
             ends = [item["id"] for item in every if item["what"] == "intent ends"]
             assert sorted(ends) == [f"i-{number:02}" for number in range(5)]

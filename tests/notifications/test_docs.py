@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from betimes.core.verdicts import readable_template
 from betimes.notifications.rules import RULES, STAGES
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +15,7 @@ def rules_table() -> str:
     lines = ["| # | rule | answers | its sentence |", "|---|---|---|---|"]
     for rule in RULES.rules:
         stage, answers = STAGES[rule.name]
-        lines.append(f"| {stage} | `{rule.name}` | {answers} | {rule.says} |")
+        lines.append(f"| {stage} | `{rule.name}` | {answers} | {readable_template(rule.says)} |")
     lines.append(f"| P8 | otherwise | {RULES.otherwise.answer} {RULES.otherwise.reason} | |")
     return "\n".join(lines)
 

@@ -259,7 +259,7 @@ async def test_a_reminder_without_a_hint_says_what_would_raise_it_and_what_becom
     async with people(backend, tmp_path, after_deferrals=after) as p:
         answer = await p.service.send(request(event_type="REMINDER", priority_hint=None))
         assert answer.explanation == (
-            "Its importance is 0.51; below 0.30 it is not told, from 0.65 on at once. A higher priority_hint raises it."
+            "Its importance is 0.51; below 0.30 it is not sent, from 0.65 on at once. A higher priority_hint raises it."
         )
         for minutes in (30, 60):
             await p.tick(NINE + minutes * MINUTE)

@@ -52,7 +52,9 @@ def test_the_gate_explains_itself() -> None:
         "a ran at 08:58:20Z; its cooldown of 5 minutes ends at 09:03:20Z. It is judged again at 09:03:20Z."
     )
     full = evaluate(case(tenant_runs=((NINE // SECOND - 5, 2),), tenant_cap=2))
-    assert full.explanation.startswith("All accounts together have had 2 of 2 runs of this type within the hour; 0 are")
+    assert full.explanation.startswith(
+        "All accounts together had 2 runs of this type within the hour and 0 promised; the cap is 2"
+    )
 
 
 def test_a_deferral_names_the_epoch_rounded_up_and_the_seconds_to_it() -> None:

@@ -44,11 +44,11 @@ def test_what_shares_the_run_of_one_that_waits() -> None:
     registry = {"EDIT": entry(debounce_seconds=60, debounce_mode="trailing", cooldown_seconds=300), "OTHER": entry()}
     scenario = account(registry=registry).when(RequestRun("EDIT"), key="k1").at(NINE + SECOND)
     assert said(scenario.when(RequestRun("EDIT"), key="k2")) == (
-        "More may follow: triggers of this type are waited out for 1 minute. It is judged again at 09:01:01Z."
+        "It waits 1 minute in case more triggers of this type follow. It is judged again at 09:01:01Z."
     )
     scenario.when(RequestRun("OTHER"), key="o").wakes().when(RequestRun("EDIT"), key="k3")
     assert said(scenario) == (
-        "acct has a trigger of this type that waits (the account ran too recently); this one shares its run. "
+        "acct has a waiting trigger of this type (the account ran too recently); this one shares its run. "
         "It is judged again at 09:05:01Z."
     )
 
@@ -67,4 +67,4 @@ def test_no_slot_within_a_day_though_another_limit_binds_first() -> None:
         scenario.when(signal(), key=f"k{place}")
         share_quota(scenario)
     scenario.then_verdict("NEVER", "TENANT_HOURLY_CAP")
-    assert said(scenario) == "The tenant has had its runs of this type for the hour. No slot is free within a day."
+    assert said(scenario) == "The tenant has used up its runs of this type for the hour. No slot is free within a day."

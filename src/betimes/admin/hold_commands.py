@@ -47,7 +47,7 @@ def hold(
             return await bt.tenants.hold()
         return await bt.tenants.set_hold(asked) if asked else await bt.tenants.hold()
 
-    status = for_tenant(at, work)
+    status = for_tenant(at, work, exists=end or not asked)
     if at.json:
         show_json(status)
     else:

@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar
 from cyclopts import App, Parameter
 
 from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
-from betimes.cli.options import EVERYBODY, TENANT, Tenant, on
+from betimes.cli.bootstrap import Application
+from betimes.cli.options import EVERYBODY, TENANT, WRITABLE, Tenant, Writable, on
 from betimes.cli.output import say, show
 from betimes.core.checks import check_value
 from betimes.core.streams import checked_stream
@@ -19,10 +20,14 @@ T = TypeVar("T")
 app = App(name="key", help="API keys.", help_format="plaintext")
 
 
-def _tenants(at: Tenant, work: Callable[[Tenants], Awaitable[T]]) -> T:
+def _tenants(at: Tenant, work: Callable[[Tenants], Awaitable[T]], *, exists: bool = True) -> T:
     if at.tenant != EVERYBODY:
         checked_stream(at.tenant, "tenant", at.tenant)
-    return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli")).tenants))
+
+    def work_as_tenant(application: Application) -> Awaitable[T]:
+        return work(application.for_caller(Caller(at.tenant, "cli")).tenants)
+
+    return on(at.target, work_as_tenant, exists=exists)
 
 
 @app.command
@@ -31,7 +36,7 @@ def create(
     scope: Annotated[list[str], Parameter(negative=(), consume_multiple=True)],
     name: str = "cli",
     expires_at: str | None = None,
-    at: Tenant = TENANT,
+    at: Writable = WRITABLE,
 ) -> None:
     """Make a key and show its secret, once.
 
@@ -46,7 +51,7 @@ def create(
     """
     body = {"name": name, "scopes": scope, "expires_at": expires_at}
     request = check_value({field: value for field, value in body.items() if value is not None}, NewKey)
-    made: SecretKeyView = _tenants(at, lambda tenants: tenants.create_key(request))
+    made: SecretKeyView = _tenants(at, lambda tenants: tenants.create_key(request), exists=False)
     show(made, json=at.json)
     if not at.json:
         say("The secret is not shown again.")
@@ -61,7 +66,7 @@ def list_(*, at: Tenant = TENANT) -> None:
 
 
 @app.command
-def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = TENANT) -> None:
+def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Writable = WRITABLE) -> None:
     """Give a key a new secret; the old one lives on for a while.
 
     Parameters
@@ -76,7 +81,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Tenant = TENANT) -> N
 
 
 @app.command
-def revoke(key_id: str, /, *, at: Tenant = TENANT) -> None:
+def revoke(key_id: str, /, *, at: Writable = WRITABLE) -> None:
     """End a key at once, both its secrets.
 
     Parameters

@@ -10,11 +10,12 @@ from cyclopts import App
 
 from betimes.admin.policy_history import PolicyChange, changes
 from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rollback
-from betimes.cli.bootstrap import Application, current_wiring
+from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.cli.documents import File, policy_document
-from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, At, Paging, Tenant, for_tenant, on
+from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, WRITABLE, At, Paging, Tenant, Writable, for_tenant, on
 from betimes.cli.output import say, show, show_json
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
+from betimes.domain.service import Caller
 
 app = App(name="policy", help="The policy in force: show, check, apply, history, rollback.", help_format="plaintext")
 
@@ -29,11 +30,16 @@ def show_(section: str | None = None, /, *, at: Tenant = TENANT) -> None:
         Only this section: runs, notifications, intents, automation, scores or hooks.
     """
 
+    target = at.target
+
     async def work(application: Application) -> dict[str, Any]:
+        if target.url:
+            view = await application.for_caller(Caller(at.tenant, "cli")).tenants.policy()
+            return {"fingerprint": view.fingerprint, "effective": view.effective}
         policy = await application.engine.policy_of(at.tenant)
         return {"fingerprint": policy.fingerprint, "effective": msgspec.json.decode(policy.body)}
 
-    told = on(at.target, work)
+    told = on(target, work)
     if section is not None and section not in told["effective"]:
         known = ", ".join(sorted(told["effective"]))
         raise Invalid(f"there is no section {section!r}; known are {known}", (("section", f"one of {known}"),))
@@ -54,11 +60,14 @@ def check(file: File | None = None, /, *, tenant: str | None = None, at: At = AT
     tenant
         Check it as the overrides of this tenant, instead of as the deployment's policy.
     """
-    body = _body(file, at)
+    target = at.local(over_http="POST /v1/policy/check, for the overrides of a tenant")
+    body = _body(file, target)
     if tenant is None:
-        found = on(at.target, lambda application: _check_policy(application, body))
+        found = on(target, lambda application: _check_policy(application, body), else_memory=True)
     else:
-        found = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.check_policy(PolicyRequest(body)))
+        found = for_tenant(
+            at.of_tenant(tenant), lambda bt: bt.tenants.check_policy(PolicyRequest(body)), else_memory=True
+        )
     if at.json:
         show_json(found)
     else:
@@ -112,11 +121,12 @@ def apply(file: File | None = None, /, *, tenant: str | None = None, at: At = AT
     tenant
         Replace the overrides of this tenant, instead of the deployment's policy.
     """
-    body = _body(file, at)
+    target = at.local(over_http="PUT /v1/policy, for the overrides of a tenant")
+    body = _body(file, target)
     if tenant is None:
-        fingerprint = on(at.target, lambda application: application.apply_policy(body, actor="cli"))
+        fingerprint = on(target, lambda application: application.apply_policy(body, actor="cli"), exists=False)
     else:
-        written = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.set_policy(PolicyRequest(body)))
+        written = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.set_policy(PolicyRequest(body)), exists=False)
         fingerprint = written.fingerprint
     show({"tenant": tenant or EVERYBODY, "fingerprint": fingerprint}, json=at.json)
 
@@ -144,7 +154,7 @@ def history(*, part: Paging = PAGING, at: Tenant = TENANT) -> None:
 
 
 @app.command
-def rollback(*, to_version: int | None = None, note: str | None = None, at: Tenant = TENANT) -> None:
+def rollback(*, to_version: int | None = None, note: str | None = None, at: Writable = WRITABLE) -> None:
     """Put earlier overrides of a tenant in force again, as a new version.
 
     Parameters
@@ -161,10 +171,10 @@ def rollback(*, to_version: int | None = None, note: str | None = None, at: Tena
     show({**told, "overrides": written.overrides}, json=at.json)
 
 
-def _body(file: Path | None, at: At) -> dict[str, Any]:
+def _body(file: Path | None, target: Target) -> dict[str, Any]:
     if file is not None:
         return policy_document(file)
-    policy = current_wiring().policy(at.target)
+    policy = current_wiring().policy(target)
     if policy is None:
         raise Invalid("the configuration has no [policy]; name a file, or add the section")
     return policy

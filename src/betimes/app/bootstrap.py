@@ -14,7 +14,7 @@ import msgspec
 from betimes.app.betimes import DEFAULT_APP, Betimes
 from betimes.app.configuration import Configuration, environment_body, file_body, loopback_allowed, place_of, read
 from betimes.app.imports import import_object
-from betimes.app.places import demand_there
+from betimes.app.places import demand_there, is_there
 from betimes.app.scorers import import_provider
 from betimes.app.server import hide_password
 from betimes.app.settings import Settings
@@ -30,7 +30,7 @@ class Wired:
     """`betimes.cli.bootstrap.Wiring`, on `Betimes`."""
 
     def open_application(
-        self, target: Target, *, starts: bool = False, exists: bool = False
+        self, target: Target, *, starts: bool = False, exists: bool = True, else_memory: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         if target.url:
             from betimes.app.remote_application import RemoteApplication
@@ -38,7 +38,9 @@ class Wired:
             return cast(AbstractAsyncContextManager[Application], RemoteApplication(target))
         log_warnings()
         configuration = _load_configuration(target)
-        if exists:
+        if else_memory and target.db is None and not is_there(configuration.db):
+            configuration = msgspec.structs.replace(configuration, db="memory://")
+        if exists and target.app is None:
             demand_there(configuration.db)
         return _application(target, configuration, policy=configuration.policy if starts else None, workers=False)
 
@@ -111,7 +113,10 @@ def _application(
     if target.app is None:
         return Betimes(configuration.db, policy=policy, clock=clock, workers=workers, settings=configuration.settings)
     if target.db is not None or clock is not None:
-        raise Invalid("--app brings its own database and clock; leave --db and --virtual-clock out")
+        raise Invalid(
+            "--app brings its own database and clock; leave --db and --virtual-clock out "
+            "(virtual time is clock=VirtualClock(…) in its Betimes)"
+        )
     bt = _load_application(target.app)
     if _says_db(target) and configuration.db != bt.url:
         own, other = hide_password(bt.url), hide_password(configuration.db)
@@ -143,9 +148,7 @@ def _combine_settings(bt: Betimes, configuration: Configuration, app: str) -> Se
 
 def _load_application(place: str) -> Betimes:
     """Return the `Betimes` that `module:name` names, found from the working folder too."""
-    found = import_object(place, "an application", "shop:bt")
-    if not isinstance(found, Betimes):
-        raise Invalid(f"{place} is not a Betimes but {type(found).__name__}")
+    found: Betimes = import_object(place, "an application", "shop:bt", Betimes)
     return found
 
 

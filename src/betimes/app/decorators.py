@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar
 
-from betimes.core.checks import check_value
+from betimes.core.checks import check_value, suggest_names
 from betimes.core.errors import Invalid
 from betimes.core.instants import parse_seconds
+from betimes.core.names import spell_name
 from betimes.domain.targets import HandlerTarget
 from betimes.intents.sources import Source, check_source_name
 from betimes.notifications.enrichment import Provider
@@ -85,7 +86,8 @@ class Declarations:
             self._override("runs", "registry", trigger_type, {**entry, "handler": {"kind": "python", "name": name}})
             missing = [f"{field}=…" for field in _LEFT_OUT if field not in entry]
             needs = f"; a type that is not in the registry needs {' and '.join(missing)} there" if missing else ""
-            self._places[f"runs.registry.{trigger_type}."] = f"@bt.run({trigger_type!r}) of {function!r}{needs}"
+            declared = f"@bt.run({trigger_type!r}) of {spell_name(function)}"
+            self._places[f"runs.registry.{trigger_type}."] = declared + needs
             return function
 
         return register
@@ -128,7 +130,7 @@ class Declarations:
         """
         self._demand_closed("schedule")
         _demand_called("schedule", cron, "@bt.schedule('0 8 * * *')")
-        _check_settings("schedule", settings, set(ScheduleRequest.__struct_fields__) - {"target", "cron"})
+        _check_settings("schedule", settings, set(ScheduleRequest.__struct_fields__) - {"target", "cron"} | {"tz"})
         if tz is not None and "timezone" in settings:
             raise Invalid("tz and timezone are the same thing; give @bt.schedule one of them")
         settings.setdefault("timezone", tz or "UTC")
@@ -209,7 +211,9 @@ def _name_of(function: Callable[..., Any], field: str) -> str:
     """Return the function's own name; raise `Invalid` for a lambda and the like, which have none."""
     name = str(getattr(function, "__name__", ""))
     if not name.isidentifier():
-        raise Invalid(f"{name or function!r} is no name to go by; say {field}=…, or decorate a function with a name")
+        raise Invalid(
+            f"{name or spell_name(function)!r} is no name to go by; say {field}=…, or decorate a function with a name"
+        )
     return name
 
 
@@ -225,5 +229,6 @@ def _check_settings(decorator: str, settings: Mapping[str, Any], known: Abstract
     """Raise `Invalid` with the settings that a decorator does not take."""
     unknown = settings.keys() - known
     if unknown:
-        told = "; its target is the function it decorates" if "target" in unknown else ""
-        raise Invalid(f"@bt.{decorator} does not take {', '.join(sorted(unknown))}{told}")
+        first = min(unknown)
+        told = "its target is the function it decorates" if "target" in unknown else suggest_names(first, known)
+        raise Invalid(f"@bt.{decorator} does not take {', '.join(sorted(unknown))}; {told}")

@@ -33,10 +33,20 @@ def store_at(url: str, clock: Clock | None = None) -> Store:
 
 def demand_there(url: str) -> None:
     """Refuse a file that does not exist: who only reads would be told about an empty one, made that moment."""
-    scheme, _, rest = url.partition("://")
-    path = rest.removeprefix("/")
-    if scheme == "sqlite" and path and not Path(path).exists():
+    if not is_there(url):
+        path = _sqlite_path(url)
         raise NotFound(f"there is no database {path}; say which is meant with --db, or begin one with betimes serve")
+
+
+def is_there(url: str) -> bool:
+    """Return whether there is such a database, as far as this machine knows: only files are looked for."""
+    path = _sqlite_path(url)
+    return path is None or Path(path).exists()
+
+
+def _sqlite_path(url: str) -> str | None:
+    scheme, _, rest = url.partition("://")
+    return rest.removeprefix("/") or None if scheme == "sqlite" else None
 
 
 def _sqlite(path: str, clock: Clock | None) -> Store:

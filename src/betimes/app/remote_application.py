@@ -35,6 +35,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 ITEMS_MAX = 100_000
 """Of a list that is read page by page."""
 _NAMES = re.compile(r"\{(\w+)\}")
+_PAGES = re.compile(r"(?<=[^/])/(console|docs|v1|healthz|metrics)([/?#].*)?$")
+"""Paths that people copy from a browser's address bar; any other may be where a proxy has put the server."""
 
 
 class _FieldProblem(msgspec.Struct):
@@ -62,6 +64,11 @@ class RemoteApplication:
             raise Invalid(
                 "an address has no name and password; give the key with --api-key or BETIMES_KEY",
                 (("url", "without what stands before @"),),
+            )
+        if page := _PAGES.search(self._address):
+            raise Invalid(
+                f"{page[0]} is a page of the server; give its address without a path: {self._address[: page.start()]}",
+                (("url", "without a path"),),
             )
 
     async def __aenter__(self) -> Self:
@@ -96,9 +103,9 @@ class RemoteApplication:
             ) as answer:
                 body = await read_body(answer, ANSWER_BYTES_MAX)
                 if answer.status != 200:
-                    raise _error_of(answer, body)
+                    raise self._error_of(answer, body)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise Unavailable(f"no betimes answers at {self._address}: {error or type(error).__name__}") from None
+            raise Unavailable(f"no betimes answers at {self._address}: {_describe_failure(error)}") from None
         if len(body) > ANSWER_BYTES_MAX:
             raise Unavailable(f"{self._address} answers with more than {ANSWER_BYTES_MAX:,} bytes; ask for less")
         try:
@@ -106,25 +113,46 @@ class RemoteApplication:
         except (msgspec.MsgspecError, RecursionError):
             raise Unavailable(f"{self._address} answers, and not as betimes does") from None
 
+    def _error_of(self, answer: aiohttp.ClientResponse, body: bytes) -> BetimesError:
+        """Return the error that a server tells, as it would be raised here."""
+        try:
+            told = msgspec.json.decode(body, type=_Problem)
+        except (msgspec.MsgspecError, RecursionError):
+            return Unavailable(f"{answer.url.origin()} answers with {answer.status}, and not as betimes does")
+        match answer.status:
+            case 401:
+                said = "the server does not know this key, or it has ended" if self._key else "the server wants a key"
+                way = "give one with --api-key or BETIMES_KEY; where its database is, betimes key create makes one"
+                return Refused(told.code, f"{said}; {way}")
+            case 403:
+                return MissingScope(told.detail)
+            case 404:
+                has_path = self._address.count("/") > len("//")
+                return NotFound(f"{told.detail} Is the path in {self._address} right?" if has_path else told.detail)
+            case 422:
+                return Invalid(
+                    told.detail, tuple((one.path.removeprefix("query."), one.message) for one in told.errors)
+                )
+            case status if status >= 500:
+                return Unavailable(told.detail)
+        return Refused(told.code, told.detail)
 
-def _error_of(answer: aiohttp.ClientResponse, body: bytes) -> BetimesError:
-    """Return the error that a server tells, as it would be raised here."""
-    try:
-        told = msgspec.json.decode(body, type=_Problem)
-    except (msgspec.MsgspecError, RecursionError):
-        return Unavailable(f"{answer.url.origin()} answers with {answer.status}, and not as betimes does")
-    match answer.status:
-        case 401:
-            return Refused(told.code, f"{told.detail} Give one with --api-key or BETIMES_KEY.")
-        case 403:
-            return MissingScope(told.detail)
-        case 404:
-            return NotFound(told.detail)
-        case 422:
-            return Invalid(told.detail, tuple((one.path.removeprefix("query."), one.message) for one in told.errors))
-        case status if status >= 500:
-            return Unavailable(told.detail)
-    return Refused(told.code, told.detail)
+
+def _describe_failure(error: Exception) -> str:
+    """Return in plain words why a server could not be asked, and what to look at next."""
+    import aiohttp
+
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return f"the host {error.host} is not known; is the address right?"
+        case aiohttp.ClientSSLError():
+            return "no secure connection; does it serve https://, with a certificate that is trusted here?"
+        case aiohttp.ClientConnectorError():
+            return "nothing listens there; is it running (betimes serve), and is the address right?"
+        case TimeoutError():
+            return f"no answer within {ANSWERS_S:g} s; is it busy, or is the address that of something else?"
+        case _:
+            return f"{error or type(error).__name__}; is the address right?"
 
 
 class RemoteTenancy:

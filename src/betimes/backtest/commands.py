@@ -102,7 +102,10 @@ def backtest(
         asked["sample"] = _sample_of(subjects, seed)
     policies = _load_policies(policy)
     with shares("rehearsing", json=at.json) as tell:
-        report = on(at.target, lambda application: _rehearse(application, policies, asked, jobs, tell), exists=True)
+        report = on(
+            at.local(over_http="POST /v1/backtests"),
+            lambda application: _rehearse(application, policies, asked, jobs, tell),
+        )
     _show(report, html, at, samples_max=1 if samples is None else samples)
 
 

@@ -117,7 +117,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
     hours_before: list[int]
     hours_after: list[int]
     nights: list[Nights]
-    """People whose nights would have been another, those who would have been woken most first."""
+    """People whose nights would have been different, those who would have been woken most first."""
     cost: Cost
     fallbacks: dict[str, int]
     refused: dict[str, int]
@@ -127,7 +127,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
     """How often people were told something, by weekday from Monday on and hour of their own day."""
     week_after: list[list[int]] = []
     nights_changed: int = 0
-    """How many people's nights would have been another; `nights` names the first of them."""
+    """How many people's nights would have been different; `nights` names the first of them."""
 
 
 class ControlReport(msgspec.Struct, frozen=True):

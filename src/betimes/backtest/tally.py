@@ -15,7 +15,7 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import is_zone, offset_at
-from betimes.domain.declaration import BacktestRules
+from betimes.domain.declaration import Domain
 from betimes.engine.rehearsal import RehearsedStep
 
 NOTHING = "nothing"
@@ -135,13 +135,13 @@ class Watch:
         rules = domain.backtest
         for event in step.events:
             if event.__class__ in rules.contacts:
-                self._count_contact(step.stream, event.at, rules)  # type: ignore[attr-defined]
+                self._count_contact(step.stream, event.at, domain)  # type: ignore[attr-defined]
             elif event.__class__ in rules.costs:
                 self._tally.runs += 1
 
-    def _count_contact(self, stream: StreamId, at: Instant, rules: BacktestRules) -> None:
-        state = self._state(stream)
-        week_hour = local_week_hour(at, rules.timezone(state) if state else "UTC")
+    def _count_contact(self, stream: StreamId, at: Instant, domain: Domain) -> None:
+        state, timezone_of = self._state(stream), domain.timezones.get(stream.kind)
+        week_hour = local_week_hour(at, timezone_of(state) if state and timezone_of else "UTC")
         hour = week_hour % 24
         self._tally.week[week_hour] += 1
         person = f"{stream.tenant}{SEPARATOR}{stream.id}"

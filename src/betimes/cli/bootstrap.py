@@ -81,11 +81,12 @@ class Wiring(Protocol):
     """Opens and serves applications."""
 
     def open_application(
-        self, target: Target, *, starts: bool = False, exists: bool = False
+        self, target: Target, *, starts: bool = False, exists: bool = True, else_memory: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         """Open it without workers; `starts` puts the configured policy in force, as starting a process does.
 
-        With `exists` a database that is not there is refused instead of made.
+        A database that is not there is refused, or begun without `exists`. With `else_memory` an empty one in memory
+        takes its place, unless --db names it.
         """
 
     def serve(self, target: Target, options: ServeOptions, announce: Callable[[Mapping[str, Any]], None]) -> None:

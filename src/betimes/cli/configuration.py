@@ -5,8 +5,13 @@ from __future__ import annotations
 from betimes.cli.bootstrap import Target, current_wiring
 from betimes.cli.options import AT, At
 from betimes.cli.output import show_json
+from betimes.core.errors import Invalid
 
 
 def config(*, at: At = AT) -> None:
     """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
+    if at.url:
+        raise Invalid(
+            "this command checks the configuration here; leave --url out", (("url", "not with this command"),)
+        )
     show_json(current_wiring().configuration(Target(db=at.db, config=at.config)))

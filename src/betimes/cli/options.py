@@ -36,19 +36,25 @@ class At:
     """Configuration file. Default: $BETIMES_CONFIG, or betimes.toml or betimes.yaml in the working folder."""
     json: Annotated[bool, Parameter(negative=())] = False
     """Answer in JSON."""
+    url: Annotated[str | None, Parameter(show=False)] = None
+    api_key: Annotated[str | None, Parameter(show=False)] = None
 
     @property
     def target(self) -> Target:
-        return self.with_app(None)
+        return self.local()
 
-    def with_app(self, app: str | None) -> Target:
-        """Return the database to work on; raise `Invalid` if nothing but a server is named, by the environment."""
-        if _served_at() and not (self.db or self.config or app):
-            raise Invalid(NEEDS_DATABASE, (("url", "not with this command"),))
+    def local(self, *, app: str | None = None, over_http: str = "") -> Target:
+        """Return the database to work on; raise `Invalid` if a server is named, by the environment and no database.
+
+        `over_http` is the route that does the same, if there is one.
+        """
+        if self.url or (_served_at() and not (self.db or self.config or app)):
+            instead = f"; over HTTP it is {over_http}" if over_http else ""
+            raise Invalid(NEEDS_DATABASE + instead, (("url", "not with this command"),))
         return Target(db=self.db, config=self.config, app=app)
 
     def of_tenant(self, tenant: str) -> Tenant:
-        named = self.target
+        named = self.local()
         return Tenant(db=named.db, config=named.config, json=self.json, tenant=tenant)
 
 
@@ -89,6 +95,15 @@ class Tenant(Readable):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class Writable(Tenant):
+    """The same, for a command that no server is asked to do: who names one is told the route, and help does not."""
+
+    url: Annotated[str | None, Parameter(show=False)] = None
+    api_key: Annotated[str | None, Parameter(env_var="BETIMES_KEY", show=False)] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class Paging:
     """The part of a list to show."""
 
@@ -105,28 +120,51 @@ def check_zone(name: str) -> str:
     return name
 
 
-AT, READABLE, TENANT, PAGING = At(), Readable(), Tenant(), Paging()
+AT, READABLE, TENANT, WRITABLE, PAGING = At(), Readable(), Tenant(), Writable(), Paging()
 """What a command works on unless it is told; they are frozen, so all commands share them."""
 
 
-def on(target: Target, work: Callable[[Application], Awaitable[T]], *, starts: bool = False, exists: bool = False) -> T:
-    """Open the application and do something on it; with `exists`, only on a database that is there already."""
+def on(
+    target: Target,
+    work: Callable[[Application], Awaitable[T]],
+    *,
+    starts: bool = False,
+    exists: bool = True,
+    else_memory: bool = False,
+) -> T:
+    """Open the application and do something on it.
+
+    Only on a database that is there already: a command that begins one says `exists=False`, and one that can do
+    without says `else_memory`.
+    """
 
     async def work_on_open() -> T:
-        async with current_wiring().open_application(target, starts=starts, exists=exists) as application:
+        opened = current_wiring().open_application(target, starts=starts, exists=exists, else_memory=else_memory)
+        async with opened as application:
             return await work(application)
 
     return asyncio.run(work_on_open())
 
 
-def for_tenant(at: Tenant, work: Callable[[Tenancy], Awaitable[T]]) -> T:
-    """Open the application and do something with the services of the tenant."""
+def for_tenant(
+    at: Tenant, work: Callable[[Tenancy], Awaitable[T]], *, exists: bool = True, else_memory: bool = False
+) -> T:
+    """Open the application and do something with the services of the tenant, as `on` does."""
     checked_stream(at.tenant, "tenant", at.tenant)
-    return on(at.target, lambda application: work(application.for_caller(Caller(at.tenant, "cli"))))
+
+    def work_as_tenant(application: Application) -> Awaitable[T]:
+        return work(application.for_caller(Caller(at.tenant, "cli")))
+
+    return on(at.target, work_as_tenant, exists=exists, else_memory=else_memory)
 
 
 def show_answer(
-    at: Tenant, work: Callable[[Tenancy], Awaitable[Any]], *, columns: Sequence[str] = (), empty: str = "nothing"
+    at: Tenant,
+    work: Callable[[Tenancy], Awaitable[Any]],
+    *,
+    columns: Sequence[str] = (),
+    empty: str = "nothing",
+    exists: bool = True,
 ) -> None:
     """Do something with the services of the tenant, and show what comes of it."""
-    show(for_tenant(at, work), json=at.json, columns=columns, empty=empty)
+    show(for_tenant(at, work, exists=exists), json=at.json, columns=columns, empty=empty)

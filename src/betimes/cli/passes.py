@@ -30,7 +30,7 @@ def tick(
     async def work(application: Application) -> TickResult:
         return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
 
-    done = on(at.with_app(app), work, starts=True)
+    done = on(at.local(app=app, over_http="POST /v1/tick"), work, starts=True, exists=False)
     if at.json:
         show_json(tick_view(done))
     else:

@@ -64,7 +64,7 @@ def worker(*, app: str | None = None, at: At = AT) -> None:
     app
         module:name of a Betimes of your own, with its handlers, schedules and sensors.
     """
-    current_wiring().serve(at.with_app(app), ServeOptions(role="worker"), _announcer(at.json))
+    current_wiring().serve(at.local(app=app), ServeOptions(role="worker"), _announcer(at.json))
 
 
 def _announcer(json: bool) -> Announce:

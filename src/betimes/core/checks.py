@@ -26,6 +26,7 @@ from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
 from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
+from betimes.core.names import spell_name
 from betimes.core.type_hints import is_struct, metas, plain_type, with_choices
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ MESSAGE_CHARS_MAX = 500
 """Of what is said about one problem: a message may quote what was sent."""
 COMPARED_CHARS_MAX = 40
 """Of an unknown name that is compared with the known ones: comparing takes the square of its length."""
+SYNONYMS = (("tz", "timezone", "zone", "time_zone", "tzinfo"), ("domain", "kind"))
+"""Names of one thing that are not spelled alike."""
 _fields_of = cache(msgspec.structs.fields)
 _REFUSED = (msgspec.ValidationError, ValueError, OverflowError, Invalid)
 
@@ -278,22 +281,24 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
     if kind.__struct_config__.forbid_unknown_fields:
         known = {field.encode_name for field in fields} | {kind.__struct_config__.tag_field}
         unknown = value.keys() - known
-        for name in nsmallest(PROBLEMS_MAX, (str(name)[:NAME_CHARS_MAX] for name in unknown)):
-            found.add(join_path(path, name), _unknown_field(name, known) if found.describes_more else "")
+        for name in nsmallest(PROBLEMS_MAX, (spell_name(name)[:NAME_CHARS_MAX] for name in unknown)):
+            said = f"no such field; {suggest_names(name, filter(None, known))}" if found.describes_more else ""
+            found.add(join_path(path, name), said)
         # All of them count; only the first are described.
         found.total += max(len(unknown) - PROBLEMS_MAX, 0)
     return _obeying(path, Partial(kind, parts), found)
 
 
-def _unknown_field(name: str, known: Iterable[str | None]) -> str:
-    """Return what is said about a field that is not there: those that may be meant, or all there are."""
-    names = sorted(filter(None, known))
+def suggest_names(name: str, known: Iterable[str]) -> str:
+    """Return which of the known names somebody may mean by one that is not known, or all of them."""
+    names = sorted(known)
     # Whoever leaves the unit out, as in `debounce`, may mean any that begins so: the shortest is not the nearest.
     begun = [one for one in names if one.startswith(f"{name}_")]
-    near = begun or (get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else [])
+    alike = [one for group in SYNONYMS if name in group for one in group if one in names][:1]
+    near = begun or alike or (get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else [])
     if not near:
-        return f"no such field; known are {', '.join(names)}"
-    return f"no such field; did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
+        return f"known are {', '.join(names)}" if names else "there is none"
+    return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
 
 
 def _obeying(path: str, part: Partial, found: Findings) -> Any:

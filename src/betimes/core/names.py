@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -37,3 +37,11 @@ Url = Annotated[
         description="an address that begins with http:// or https://",
     ),
 ]
+
+
+def spell_name(named: Any) -> str:
+    """Return a text or number as it is, and of anything else where it is defined: a repr may have a memory address."""
+    if named is None or isinstance(named, str | int | float):
+        return str(named)
+    definition = named if hasattr(named, "__qualname__") else type(named)
+    return f"{definition.__module__}.{definition.__qualname__}"

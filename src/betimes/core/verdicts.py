@@ -9,6 +9,7 @@ answers in the spelling of runs; a domain spells them at its edge.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from functools import cache, cached_property
 from string import Formatter
@@ -73,7 +74,7 @@ class Rule(msgspec.Struct, Generic[Case], frozen=True):
     check: Callable[[Case], Finding]
     sees: tuple[str, ...] = ()
     says: str = ""
-    """When it matched."""
+    """When it matched. `{count}` is a value it saw, `{count:time|times}` the value with its noun."""
     passes: str = ""
     """When it did not."""
     absent: str = ""
@@ -129,7 +130,7 @@ class ExplainedRule(msgspec.Struct, frozen=True):
 
 
 NOT_REACHED = "an earlier rule had decided"
-NOT_JUDGED = "it was not looked at"
+NOT_JUDGED = "it was not checked"
 
 
 class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
@@ -248,17 +249,35 @@ def _outcome(step: ExplainedStep) -> RuleOutcome:
     return "shadow" if step.mode == "shadow" else "bound"
 
 
+def readable_template(sentence: str) -> str:
+    """Return a sentence with bare names in its braces: `{count} times` for `{count:time|times}`."""
+    return _COUNTED.sub(r"{\1} \2", sentence)
+
+
+_COUNTED = re.compile(r"\{(\w+):[^|}]*\|([^}]*)\}")
+
+
+class _Blank:
+    """A value in a sentence; `{count:time|times}` gives it with the word for one or for several."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._value = value
+        is_duration = name.endswith("_s") and isinstance(value, int | float)
+        self._text = "–" if value is None else spell_duration(value) if is_duration else str(value)
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        return f"{self._text} {one if self._value == 1 else many}" if words else self._text
+
+
 class _Blanks(dict[str, Any]):
     """Values for a sentence; one that was cut from the trace reads as `?`, one that there is not as `–`.
 
     A number of seconds, by a name that ends in `_s`, reads as people say it.
     """
 
-    def __getitem__(self, key: str) -> Any:
-        value = super().__getitem__(key)
-        if value is None:
-            return "–"
-        return spell_duration(value) if key.endswith("_s") and isinstance(value, int | float) else value
+    def __getitem__(self, key: str) -> _Blank:
+        return _Blank(key, super().__getitem__(key))
 
     # An old trace may lack a value that a sentence has come to name; it must still be explained.
     def __missing__(self, key: str) -> str:

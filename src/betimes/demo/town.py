@@ -214,6 +214,7 @@ async def live(
         clock = VirtualClock(START)
         url = f"sqlite:///{Path(folder) / 'town.db'}"
         bt = Betimes(url, clock=clock, policy=POLICY, report=lambda report: None)
+        bt.role = "all"  # it serves, so that it is counted among the processes
         town = Town(bt, options.people)
         town.declare()
         async with bt:

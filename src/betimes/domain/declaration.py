@@ -50,8 +50,6 @@ class BacktestRules(msgspec.Struct, frozen=True, kw_only=True):
 
     contacts: tuple[type[Event], ...] = ()
     """Events that tell the person of the stream something, each with `at`."""
-    timezone: Callable[[Any], str] = lambda state: "UTC"
-    """Return the zone of that person, from the state of the stream."""
     costs: tuple[type[Event], ...] = ()
     """Events that start something expensive."""
     sweeps: Mapping[str, type[Command]] = {}
@@ -95,6 +93,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """By kind of stream: its statuses, where its state has no closed list of them."""
     describe_event: Callable[[Event], str] = lambda event: ""
     """Return a sentence about an event that `outcome_of` knows."""
+    complete_event: Callable[[Event, Verdict], Event] | None = None
+    """Return an event with what only the verdict that led to it knows, before it is described."""
     render_amounts: Mapping[str, Mapping[str, Callable[[int], Any]]] = {}
     """Fields that hold scaled integers, by kind of stream, each with how people read it."""
     lost_claims: Mapping[str, Callable[[Event], bool]] = {}
@@ -118,5 +118,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of streams, each with an owner, that wait for somebody to take them when they are due, not for an alarm."""
     outlook: Mapping[str, Callable[[Any, Policy, Instant, Instant, Instant], Outlook]] = {}
     """By kind of stream: the bands, windows and prospects of a state under a policy, now and between two instants."""
+    timezones: Mapping[str, Callable[[Any], str]] = {}
+    """By kind of stream: the zone of the person, or of what recurs, from its state."""
     subjects: tuple[SubjectStreams, ...] = ()
     """Its streams that belong on the timeline of a person or an account."""

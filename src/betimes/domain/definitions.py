@@ -26,7 +26,7 @@ from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
 from betimes.domain.requests import examine_request, in_slices
-from betimes.domain.run_briefs import RunBrief, run_brief
+from betimes.domain.run_briefs import RunBrief, find_failing_calls, run_brief
 from betimes.domain.service import demanded_stream
 from betimes.domain.target_names import unknown_names, unserved_names
 from betimes.domain.target_scopes import scope_to_save
@@ -34,7 +34,7 @@ from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamRow
-from betimes.runs.model import run_stream
+from betimes.runs.model import RunState, run_stream
 
 
 class Versioned(Protocol):
@@ -344,15 +344,17 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
         """Return the outcome of each run that exists and can be read."""
         streams = [run_stream(self.caller.tenant, run_id) for run_id in dict.fromkeys(run_ids)]
-        kinds = self.engine.kinds
-        found: Listing[tuple[str, RunBrief]] = Listing()
+        store, kinds = self.engine.store, self.engine.kinds
+        found: Listing[tuple[StreamId, RunState]] = Listing()
         for start in range(0, len(streams), PAGE_MAX):
-            rows = await self.engine.store.load(streams[start : start + PAGE_MAX])
+            rows = await store.load(streams[start : start + PAGE_MAX])
             for name, row in rows.items():
                 with found.reading(name):
-                    if brief := run_brief(kinds.state_in(name, row)):
-                        found.items.append((name.id, brief))
-        return dict(found.items)
+                    if state := kinds.state_in(name, row):
+                        found.items.append((name, state))
+        waiting = [state.asked_by for _, state in found.items if state.asked_by and state.status == "asked"]
+        calls = await find_failing_calls(store, waiting)
+        return {name.id: brief for name, state in found.items if (brief := run_brief(state, calls.get(name)))}
 
 
 def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
+from msgspec.structs import replace
+
 from betimes.core.datetimes import moment
+from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
+from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, Store
 from betimes.runs.model import RunState
 
 
@@ -21,12 +26,24 @@ class RunBrief(JsonView, frozen=True):
     status: str
     verdict: RunVerdict | None
     error: str | None = None
+    """Why it failed; of a call that is tried again, why the last attempt did."""
     allowed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    attempts: int = 0
+    """Of a call that failed and is tried again: how often it was made."""
+    next_attempt_at: datetime | None = None
 
 
-def run_brief(state: RunState | None) -> RunBrief | None:
+async def find_failing_calls(store: Store, sources: Iterable[StreamId]) -> dict[StreamId, EffectRow]:
+    """Return the newest calls of these streams that failed and are tried again, by the run each was made for."""
+    query = EffectQuery(status="pending", newest_first=True, limit=PAGE_MAX)
+    pages = [await store.effects(replace(query, source=source)) for source in dict.fromkeys(sources)]
+    return {row.to: row for page in pages for row in page if row.to and row.last_error}
+
+
+def run_brief(state: RunState | None, call: EffectRow | None = None) -> RunBrief | None:
+    """Return the brief of a run, and of the call for it that is tried again, if there is one."""
     if state is None:
         return None
     status = state.ending or ("done" if state.target == "command" else state.status)
@@ -36,8 +53,10 @@ def run_brief(state: RunState | None) -> RunBrief | None:
     return RunBrief(
         status,
         verdict,
-        state.error or state.reason or None,
+        state.error or state.reason or (call.last_error if call else None) or None,
         moment(state.allowed_at),
         moment(state.started_at),
         moment(state.finished_at),
+        call.attempts if call else 0,
+        moment(call.next_attempt_at) if call else None,
     )

@@ -88,8 +88,10 @@ def summarise_segment(
     segment: Segment, verdict: Verdict | None, steps: list[ExplainedStep], *, answer: str | None = None
 ) -> str:
     """A few sentences: what was decided, in the domain's own word for it if there is one, and what bound it."""
+    if verdict is None and answer:
+        return f"{answer} without a rule being asked, at {render(segment.at)}."
     if verdict is None:
-        return f"{segment.handle} was written at {render(segment.at)} and judged nothing."
+        return f"{segment.handle} was written at {render(segment.at)} and made no decision."
     until = f", until {render(verdict.until)}" if verdict.until else ""
     judged = f"{answer or verdict.answer} because of {', '.join(verdict.reasons)}{until}, at {render(segment.at)}."
     binding = [step.sentence for step in steps if step.matched and step.mode == "enforce" and step.sentence]

@@ -16,6 +16,8 @@ from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 
 REST_MIN_S = 0.05
+FROM_APPLICATIONS = ("handler:", "evaluator:", "deliver:function:")
+"""Executors that are functions of an application: a process that was started without it has none of them."""
 
 
 class OrphanWatch:
@@ -45,10 +47,16 @@ class OrphanWatch:
         # Of no kinds: only calls are asked about here, not alarms.
         orphaned = (await self._store.backlog(())).orphaned
         for executor in sorted(orphaned.keys() - self._reported):
-            self._report(Report("calls_orphaned", executor, RuntimeError(_sentence(orphaned[executor]))))
+            self._report(Report("calls_orphaned", executor, RuntimeError(_sentence(executor, orphaned[executor]))))
         self._reported = frozenset(orphaned)
 
 
-def _sentence(count: int) -> str:
+def spell_start(executor: str) -> str:
+    """Return the command that starts a process with this executor."""
+    return "`betimes serve --app module:name`" if executor.startswith(FROM_APPLICATIONS) else "`betimes serve`"
+
+
+def _sentence(executor: str, count: int) -> str:
     calls = "1 call was" if count == 1 else f"{count:,} calls were"
-    return f"{calls} taken by nobody for a minute; start a process that has this executor, or give it more room"
+    start = f"start a process that has this executor ({spell_start(executor)})"
+    return f"{calls} taken by nobody for a minute; {start}, or raise calls_max if one runs and is busy"

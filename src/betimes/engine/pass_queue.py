@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
 
 from msgspec.structs import replace
@@ -60,34 +60,19 @@ class SharedPass:
             each.fail(error)
 
 
-class PassQueue:
+class PassQueue(deque[DuePass]):
     """Passes in the order in which they were asked for."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[DuePass] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __iter__(self) -> Iterator[DuePass]:
-        return iter(self._waiting)
-
-    def append(self, request: DuePass) -> None:
-        self._waiting.append(request)
 
     def take(self, batch_max: int) -> SharedPass:
         """Take the first pass, and those right behind it that can share its transaction."""
-        first = self._waiting.popleft()
+        first = self.popleft()
         together, count = [first], first.due.limit
-        while self._waiting and _can_share(first.due, self._waiting[0].due):
-            count += self._waiting[0].due.limit
+        while self and _can_share(first.due, self[0].due):
+            count += self[0].due.limit
             if count > batch_max:
                 break
-            together.append(self._waiting.popleft())
+            together.append(self.popleft())
         return SharedPass(together)
-
-    def clear(self) -> None:
-        self._waiting.clear()
 
 
 def _can_share(one: DueRequest, other: DueRequest) -> bool:

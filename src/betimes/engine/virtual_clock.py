@@ -7,6 +7,7 @@ from datetime import datetime
 from betimes.core.datetimes import instant
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, parse, render, seconds
+from betimes.core.names import spell_name
 
 
 class VirtualClock:
@@ -37,5 +38,6 @@ def _instant_of(at: Instant | str | datetime) -> Instant:
     if isinstance(at, str):
         return parse(at)
     if at.__class__ is not int:
-        raise Invalid(f"a clock stands at a text such as 2026-01-05T09:00:00Z or an aware datetime, not at {at!r:.80}")
+        form = "a text such as 2026-01-05T09:00:00Z or an aware datetime"
+        raise Invalid(f"a clock stands at {form}, not at {spell_name(at):.80}")
     return at

@@ -27,7 +27,7 @@ from betimes.core.bounds import (
     scan,
     text_problem,
 )
-from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, within_depth
+from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, suggest_names, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
 from betimes.core.type_hints import with_choices
@@ -124,7 +124,7 @@ def query_of(route: Route, sent: Mapping[str, str], found: Findings) -> Any:
         return defaults
     fields, sound = _fields(route.query), dict(sent)
     for name, value in sent.items():
-        if problem := _parameter_problem(fields.get(name), value):
+        if problem := _parameter_problem(name, fields, value):
             found.add(f"query.{name[:NAME_CHARS_MAX]}", problem)
             del sound[name]
     missing = [name for name in fields if fields[name].required and name not in sound]
@@ -137,9 +137,10 @@ def _default_query(kind: type[msgspec.Struct]) -> msgspec.Struct | None:
     return None if any(field.required for field in msgspec.structs.fields(kind)) else kind()
 
 
-def _parameter_problem(field: msgspec.structs.FieldInfo | None, value: str) -> str:
+def _parameter_problem(name: str, fields: Mapping[str, msgspec.structs.FieldInfo], value: str) -> str:
+    field = fields.get(name)
     if field is None:
-        return "no such parameter"
+        return f"no such parameter; {suggest_names(name, fields)}"
     try:
         converted = msgspec.convert(value, field.type, strict=False)
     except (msgspec.ValidationError, ValueError, OverflowError) as error:

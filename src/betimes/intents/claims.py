@@ -77,17 +77,25 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
     (
         Rule("disabled", _check_enabled, ("enabled",), "it is disabled", "it is enabled"),
         Rule(
-            "claimed", _check_unclaimed, ("worker", "expires_at"), "{worker} has it until {expires_at}", "nobody has it"
+            "claimed",
+            _check_unclaimed,
+            ("worker", "expires_at"),
+            "{worker} has claimed it until {expires_at}",
+            "nobody has claimed it",
         ),
         Rule(
-            "not_due", _check_due, ("next_check",), "the next check is at {next_check}", "it is due since {next_check}"
+            "not_due",
+            _check_due,
+            ("next_check",),
+            "the next check is at {next_check}",
+            "it has been due since {next_check}",
         ),
         Rule(
             "cooling",
             _check_cooldown,
             ("among_many", "ends_at"),
-            "it fired too recently; it rests until {ends_at}",
-            "it does not rest now (the last rest ended: {ends_at})",
+            "it fired too recently; its cooldown ends at {ends_at}",
+            "it is not in a cooldown (the last one ended: {ends_at})",
         ),
         Rule(
             "reserved",

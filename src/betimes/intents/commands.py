@@ -9,11 +9,11 @@ from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.documents import File, document
-from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
+from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import STATUS
 
-_COLUMNS = ("intent_id", "user_id", "trigger_type", "enabled", "next_check", "last_status", "execution_count")
+_COLUMNS = ("intent_id", "user_id", "trigger_type", "enabled", "due_at", "last_status", "execution_count")
 
 
 @Parameter(name="*")
@@ -45,7 +45,7 @@ def pending(*, user: str | None = None, paging: Paging = PAGING, at: Tenant = TE
 
 
 @intent.command
-def check(file: File, /, *, at: Tenant = TENANT) -> int:
+def check(file: File, /, *, at: Writable = WRITABLE) -> int:
     """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
 
     Parameters
@@ -54,7 +54,7 @@ def check(file: File, /, *, at: Tenant = TENANT) -> int:
         Its definition, as JSON, TOML or YAML; '-' reads JSON from standard input.
     """
     body = document(file)
-    found = for_tenant(at, lambda bt: bt.intents.check(body))
+    found = for_tenant(at, lambda bt: bt.intents.check(body), else_memory=True)
     show(found, json=at.json)
     return 0 if found.valid else STATUS["INVALID"][1]
 

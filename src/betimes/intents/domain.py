@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
+from msgspec.structs import replace
+
 from betimes.core.deciders import Event
-from betimes.core.instants import render
+from betimes.core.instants import HOUR, render
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
@@ -13,7 +15,7 @@ from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
 from betimes.intents.fold import COOLING, TYPES
-from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireStatus, IntentFired
+from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireStatus, IntentFired, IntentState
 from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.reasons import REASONS
@@ -21,6 +23,8 @@ from betimes.intents.tables import TABLES
 from betimes.intents.variations import VARIATIONS
 
 COOLED = "cooldown_active"
+COOLDOWN_RULES = ("cooldown", 0)
+"""The rule about fires that has seen the cooldown; in traces that were recorded before names were, its place."""
 WORDS = {
     "gate_blocked": "blocked by the gate",
     "condition_not_met": "condition not met",
@@ -47,15 +51,29 @@ def describe_verdict(segment: Segment, verdict: Verdict) -> str:
 def describe_event(event: Event) -> str:
     """Return what a report of a check came to, in a sentence."""
     if not isinstance(event, IntentFired):
-        return "It fired too recently; its cooldown lasts."
+        return "It fired too recently; its cooldown is not over."
     next_at = event.next_check_at
     after = f"the next check is at {render(next_at)}" if next_at else "no further check is planned"
-    return f"Recorded as {WORDS.get(event.status, event.status)}; {after}."
+    error = f" ({event.error})" if event.error and not is_lost_claim(event) else ""
+    return f"Recorded as {WORDS.get(event.status, event.status)}{error}; {after}."
+
+
+def complete_event(event: Event, verdict: Verdict) -> Event:
+    """Return a fire with the end of the cooldown as its next check, if that is later: nobody takes it before."""
+    if not isinstance(event, IntentFired) or event.status != "success" or event.next_check_at is None:
+        return event
+    hours = next((step.values[1] for step in verdict.trace if step.rule in COOLDOWN_RULES and step.values), 0)
+    return replace(event, next_check_at=max(event.next_check_at, event.at + hours * HOUR))
 
 
 def is_lost_claim(event: Event) -> bool:
     """Return whether whoever had claimed the intent did not come back."""
     return isinstance(event, IntentFired) and event.error == CLAIM_EXPIRED
+
+
+def timezone_of(intent: IntentState) -> str:
+    """Return the zone its checks are in."""
+    return intent.definition.schedule.timezone
 
 
 DOMAIN = Domain(
@@ -77,11 +95,13 @@ DOMAIN = Domain(
     words=WORDS,
     statuses={"intent": tuple(f"{status}.{name}" for status in ("enabled", "disabled", COOLING) for name in TYPES)},
     describe_event=describe_event,
+    complete_event=complete_event,
     lost_claims={"intent": is_lost_claim},
     tables=TABLES,
     waiting_items={"intent": waiting_checks},
     due_kinds=("intent",),
     outlook={"intent": intent_outlook},
+    timezones={"intent": timezone_of},
     subjects=(SubjectStreams("user_id", "intent", by_owner=True),),
     variations={"intent": VARIATIONS},
     commands={"intent": "Intents."},

@@ -16,6 +16,7 @@ from betimes.domain.struct_forms import From, read_only_fields, shown
 from betimes.domain.warnings import Remark
 from betimes.intents.check_times import check_minutes
 from betimes.intents.definitions import Condition, Draft, Gate, IntentFields, IntentScheduleFields
+from betimes.intents.fold import index
 from betimes.intents.model import Definition, DisabledReason, FireStatus, IntentState
 
 
@@ -61,6 +62,8 @@ class IntentView(IntentFields[datetime], JsonView, frozen=True, kw_only=True):
     condition: ConditionView | None
     gate: GateView | None
     next_check: datetime | None
+    due_at: datetime | None
+    """When workers take it next: at its next check, or if that is later, when its cooldown or its claim has ended."""
     last_checked: datetime | None
     last_executed: datetime | None
     execution_count: int
@@ -109,6 +112,7 @@ def _computed_fields(intent_id: str, state: IntentState, now: Instant) -> dict[s
         "intent_id": intent_id,
         "schedule": _schedule_view(definition),
         "gate": _gate_view(definition),
+        "due_at": index(state).due_at,
         "in_cooldown": is_cooling,
         "cooldown_remaining_hours": hours_until(state.cooldown_ends_at if is_cooling else None, now),
         "claimed_at": claim.claimed_at if claim else None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 REASONS = {
-    "DUE": "it is due and nobody has it",
+    "DUE": "it is due and nobody has claimed it",
     "DISABLED": "it is disabled",
-    "ALREADY_CLAIMED": "a worker has it",
+    "ALREADY_CLAIMED": "a worker has claimed it",
     "NOT_DUE": "its next check is later, or never",
     "COOLDOWN": "it fired too recently to be claimed",
     "NOT_CLAIMABLE": "it is reserved for another kind of worker",
     "RECORDED": "the fire was recorded",
     "COOLDOWN_ACTIVE": "it fired too recently to fire again",
-    "CLAIM_EXPIRED": "the worker that had it did not come back",
+    "CLAIM_EXPIRED": "the worker that claimed it did not report back",
 }

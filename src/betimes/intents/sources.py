@@ -24,6 +24,7 @@ import msgspec
 from betimes.core.datetimes import instant
 from betimes.core.errors import BetimesError, Invalid
 from betimes.core.instants import HOUR, Instant, checked_instant, parse
+from betimes.core.names import spell_name
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.intents.conditions import sources_of
@@ -121,7 +122,7 @@ class Sources:
 def check_source_name(name: str) -> None:
     """Raise `Invalid` for a name that no trigger asks for."""
     if name not in NAMES:
-        raise Invalid(f"no such source: {name}; known are {', '.join(NAMES)}")
+        raise Invalid(f"no such source: {spell_name(name)}; known are {', '.join(NAMES)}")
 
 
 def takes_context(source: Source) -> bool:

@@ -21,7 +21,7 @@ def vary(command: Command, state: IntentState | None) -> Iterator[Variation]:
     while hours > 1:
         hours //= 2
         definition = replace(state.definition, condition=replace(condition, cooldown_hours=hours))
-        changed, says = replace(state, definition=definition), f"its cooldown were {hours} h"
+        changed, says = replace(state, definition=definition), f"its cooldown had been {hours} h"
         before = condition.cooldown_hours
         yield Variation("definition", says, "condition.cooldown_hours", before, hours, state=changed)
     if state.last_condition_fire_at is not None:

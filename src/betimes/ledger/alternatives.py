@@ -46,7 +46,7 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
     recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
     told = None if recorded is None else _tell_recorded(engine, segment, recorded)
     if recorded is None:
-        return _view(segment, told, why_not=PRUNED if checkpoint_of(segment) else "it judged nothing")
+        return _view(segment, told, why_not=PRUNED if checkpoint_of(segment) else "it made no decision")
     try:
         past = await load_past(engine, segment)
     except NotReproducible as gone:
@@ -174,7 +174,7 @@ def _subjects_of(search: AlternativeSearch, again: Redecided | None) -> list[str
 def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, again: Redecided) -> AlternativeChange:
     return AlternativeChange(
         kind="time",
-        says=f"it were judged at {render(at)}",
+        says=f"it had been judged at {render(at)}",
         path="at",
         before=render(before),
         after=render(at),
@@ -211,10 +211,10 @@ async def _search_rules(
 
 
 def _change_of_rules(search: AlternativeSearch, rules: list[str], again: Redecided) -> AlternativeChange:
-    said = f"the rule {rules[0]} were" if len(rules) == 1 else f"the rules {' and '.join(rules)} were"
+    said = f"the rule {rules[0]}" if len(rules) == 1 else f"the rules {' and '.join(rules)}"
     return AlternativeChange(
         kind="rule",
-        says=f"{said} switched off",
+        says=f"{said} had been switched off",
         path="+".join(rules),
         before="enforce",
         after="off",

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import AT, PAGING, TENANT, At, Paging, Tenant, on
-from betimes.cli.output import progress, say, show, show_json
+from betimes.cli.output import count_noun, progress, say, show, show_json, spell_moment
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
 from betimes.core.verdicts import RuleOutcome
@@ -21,6 +21,7 @@ from betimes.engine.pruning import prune as pruned
 from betimes.engine.replay import LedgerFinding, VerifyReport
 from betimes.engine.replay import verify as verified
 from betimes.ledger.effect_commands import ask_ledger
+from betimes.ledger.effects import EffectView
 from betimes.ledger.rule_views import ExplainedRuleView
 from betimes.ledger.service import Order, SegmentView
 
@@ -91,7 +92,10 @@ def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
     segment_id
         As answers carry it: kind:id:version.
     """
-    parse_segment_handle(at.tenant, segment_id)  # a malformed one is a mistake in the command, not a missing segment
+    try:  # a malformed one is a mistake in the command, not a missing segment
+        parse_segment_handle(at.tenant, segment_id)
+    except Invalid as error:
+        raise Invalid(f"{error}; try betimes why {segment_id[:80]}", error.problems) from None
     view = ask_ledger(at, lambda ledger: ledger.explain(segment_id))
     if at.json:
         show_json(view)
@@ -100,8 +104,17 @@ def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
     for rule in view.rules:
         say(_rule_line(rule))
     for effect in view.effects:
-        say(f"  effect {effect.effect_id}: {effect.effect_kind} {effect.target}, {effect.status}")
+        say(_effect_line(effect))
     say(f"  policy {view.policy}")
+
+
+def _effect_line(effect: EffectView) -> str:
+    """Return how an effect went so far, on a line."""
+    tried = f", {count_noun(effect.attempts, 'attempt')}" if effect.attempts else ""
+    error = f", last error: {effect.last_error}" if effect.last_error else ""
+    next_at = effect.next_attempt_at if error else None
+    again = f", next attempt at {spell_moment(next_at, 'UTC')}" if next_at else ""
+    return f"  effect {effect.effect_id}: {effect.effect_kind} {effect.target}, {effect.status}{tried}{error}{again}"
 
 
 _MARKS: dict[RuleOutcome, str] = {"passed": " ", "bound": "→", "shadow": "→", "not_reached": "·"}
@@ -129,7 +142,7 @@ def verify(*, tenant: str | None = None, kind: str | None = None, head: str | No
     if expected and not tenant is kind is None:
         raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
     with progress("verifying", json=at.json) as bar:
-        report = on(at.target, lambda application: _verify(application, tenant, kind, expected, bar), exists=True)
+        report = on(at.target, lambda application: _verify(application, tenant, kind, expected, bar))
     head_text = str(report.head) if report.head else None
     view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments, "head": head_text}
     _tell({**view, "notes": report.notes}, report.findings, at)
@@ -178,7 +191,7 @@ def prune(
         return await pruned(application.engine.store, application.engine.kinds, retention, tenant=tenant)
 
     with progress("pruning", json=at.json):
-        report = on(at.target, work, exists=True)
+        report = on(at.local(over_http="POST /v1/prune"), work)
     view = {"streams": report.streams, "segments": report.segments, "forgotten": report.forgotten}
     _tell(view, report.findings, at)
 
@@ -214,5 +227,5 @@ def export(path: str, /, *, at: At = AT) -> None:
         async def work(application: Application) -> Any:
             return await current_wiring().export(application, path, lambda report: bar(report.segments))
 
-        report = on(at.target, work, exists=True)
+        report = on(at.target, work)
     show(report, json=at.json)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from betimes.catalogue import DOMAINS
 from betimes.cli.options import TENANT, Tenant
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
-from betimes.core.errors import NotFound
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.outlooks import Subject
 from betimes.core.zones import first_shown, zone
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.timeline import BandView, TimelineEvent, TimelineView
+from betimes.ledger.why_sentences import TimeTeller
 
 COLUMNS = ("at", "what", "answer", "why", "segment_id")
 
@@ -25,43 +27,88 @@ def day(
     id: str,
     /,
     *,
-    date: date | None = None,
+    date: str | None = None,
     account: Annotated[bool, Parameter(negative=())] = False,
     at: Tenant = TENANT,
 ) -> None:
     """Show a day of a person: what they were told and not told, what ran, what waits.
+
+    The day of the account of the same name is part of it, in the person's hours.
 
     Parameters
     ----------
     id
         The person, or with --account the account; also an account whose name no person has.
     date
-        The day in their own zone; today by default.
+        The day in their own zone, such as 2026-11-17; today by default.
     account
-        Whether it is an account.
+        Show an account, without the person of that name.
     """
-
-    async def work(ledger: Ledger) -> tuple[TimelineView, bool]:
-        view = await _read_day(ledger, "account_id" if account else "user_id", id, date)
-        if view.items or view.waiting or view.bands or view.forecast:
-            return view, False
-        is_other = await _find_subject(ledger, id) == "account_id" and not account
-        return (await _read_day(ledger, "account_id", id, date) if is_other else view), is_other
-
-    view, is_other = ask_ledger(at, work)
+    wanted = _parse_day(date)
+    found = ask_ledger(at, lambda ledger: _find_day(ledger, id, wanted, is_account=account))
+    view = found.view
     if at.json:
         show_json(view)
         return
-    if is_other:
+    if found.of == "account instead":
         say(f"No person is called {id}. This is the day of the account, as with --account:")
     local = zone(view.timezone)
     offset = f"{view.since.astimezone(local):%z}"
-    say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]})")
+    both = ", with the account of that name" if found.of == "both" else ""
+    say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]}){both}")
     for line in _band_lines(view):
         say(line)
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
     if view.truncated:
         say("There was more than is shown here: betimes ledger has all of it.")
+
+
+def _parse_day(text: str | None) -> date | None:
+    """Return the day that a text names; raise `Invalid` with the form if it names none."""
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is no day; write it as 2026-11-17", (("date", "year-month-day"),)) from None
+
+
+class _FoundDay(msgspec.Struct, frozen=True):
+    view: TimelineView
+    of: Literal["subject", "both", "account instead"]
+    """Whose day it is: that of whom was asked for, also that of the account of that name, or only that of the
+    account because there is no such person."""
+
+
+async def _find_day(ledger: Ledger, id: str, date: date | None, *, is_account: bool) -> _FoundDay:
+    """Return the day of an account, or of a person with the account of that name; raise `NotFound` if nobody is."""
+    view = await _read_day(ledger, "account_id" if is_account else "user_id", id, date)
+    is_only_account = not _has_anything(view) and await _find_subject(ledger, id) == "account_id"
+    if is_account:
+        return _FoundDay(view, "subject")
+    if is_only_account:
+        return _FoundDay(await _read_day(ledger, "account_id", id, date), "account instead")
+    account = await ledger.timeline(account_id=id, since=view.since, until=view.until)
+    return _FoundDay(_merge_days(view, account), "both") if _has_anything(account) else _FoundDay(view, "subject")
+
+
+def _has_anything(view: TimelineView) -> bool:
+    return bool(view.items or view.waiting or view.bands or view.forecast)
+
+
+def _merge_days(person: TimelineView, account: TimelineView) -> TimelineView:
+    """Return both days as one, in the zone of the person."""
+    return msgspec.structs.replace(
+        person,
+        items=sorted([*person.items, *account.items], key=lambda event: event.at),
+        waiting=sorted([*person.waiting, *account.waiting], key=lambda item: item.at),
+        bands=[*person.bands, *account.bands],
+        fills=[*person.fills, *account.fills],
+        forecast=[*person.forecast, *account.forecast],
+        bands_exact=person.bands_exact and account.bands_exact,
+        truncated=person.truncated or account.truncated,
+        unreadable=[*person.unreadable, *account.unreadable],
+    )
 
 
 async def _read_day(ledger: Ledger, subject: Subject, id: str, date: date | None) -> TimelineView:
@@ -106,7 +153,9 @@ def _spell_band(band: BandView, view: TimelineView) -> str:
 
 def _lines(view: TimelineView) -> list[dict[str, Any]]:
     """Return what was decided, what waits and what is to be expected, in the order of time."""
-    decided = [(item.at, _spell_subject(item), item.outcome, item.explanation, item.segment_id) for item in view.items]
+    decided = [
+        (item.at, _spell_subject(item), item.outcome, _spell_reason(item, view), item.segment_id) for item in view.items
+    ]
     waiting = [
         (item.at, f"{item.what} {item.key or ''}".strip(), "waits", ", ".join(item.reasons), item.segment_id)
         for item in view.waiting
@@ -121,6 +170,11 @@ def _spell_subject(event: TimelineEvent) -> str:
     """Return what an event is about: the notifications or triggers it judged, else its stream."""
     judged = ", ".join(f"{one.what or ''} {one.key}".strip() for one in event.judged)
     return judged or f"{event.kind} {event.id}"
+
+
+def _spell_reason(event: TimelineEvent, view: TimelineView) -> str:
+    """Return why, with instants as the person would say them."""
+    return TimeTeller(view.timezone, event.at).localize(event.explanation)
 
 
 def _clock(at: datetime, view: TimelineView) -> str:

@@ -26,7 +26,7 @@ def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = 
         Mend what can be mended and set aside what cannot.
     """
     with progress("examining", json=at.json):
-        ailments, report, clock = on(at.target, lambda application: _examine(application, repair=repair), exists=True)
+        ailments, report, clock = on(at.target, lambda application: _examine(application, repair=repair))
     mended = [one for one in ailments if repair and one.remedy]
     named = {one.stream for one in ailments}
     others = [str(found) for found in report.findings if found.stream is None or found.stream not in named]

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import READABLE, TENANT, Readable, Tenant, on
+from betimes.cli.options import READABLE, WRITABLE, Readable, Tenant, Writable, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.domain.paging import Page
@@ -62,7 +62,7 @@ def list_(
         return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
 
     columns = SERVED_COLUMNS if at.target.url else COLUMNS
-    show(Page([*on(at.target, work, exists=True)]), json=at.json, columns=columns, empty="No effects.")
+    show(Page([*on(at.target, work)]), json=at.json, columns=columns, empty="No effects.")
 
 
 def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
@@ -71,7 +71,7 @@ def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
     def ask(application: Application) -> Awaitable[T]:
         return work(application.ledger_for(Caller(at.tenant, "cli")))
 
-    return on(at.target, ask, exists=True)
+    return on(at.target, ask)
 
 
 def _effects(application: Application, tenant: str) -> EffectActions:
@@ -84,15 +84,13 @@ def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
 
 
 @app.command
-def retry(effect_id: EffectName, /, *, at: Tenant = TENANT) -> None:
+def retry(effect_id: EffectName, /, *, at: Writable = WRITABLE) -> None:
     """Give a dead letter fresh attempts."""
-    show(
-        on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id), exists=True), json=at.json
-    )
+    show(on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id)), json=at.json)
 
 
 @app.command
-def discard(effect_id: EffectName, /, *, at: Tenant = TENANT) -> None:
+def discard(effect_id: EffectName, /, *, at: Writable = WRITABLE) -> None:
     """Remove a dead letter for good."""
-    on(at.target, lambda application: _effects(application, at.tenant).discard(effect_id), exists=True)
+    on(at.target, lambda application: _effects(application, at.tenant).discard(effect_id))
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

@@ -57,6 +57,8 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     snoozed: int
     effects_pending: int
     effects_dead: int
+    effects_failing: int
+    """Calls whose last attempt failed and that are tried again; they are pending too."""
     orphaned: dict[str, int]
     """Calls that nobody took for a minute, by executor."""
     capped: bool
@@ -84,6 +86,7 @@ class Fleet(LedgerReader):
             snoozed=owed.snoozed,
             effects_pending=owed.effects_pending,
             effects_dead=owed.effects_dead,
+            effects_failing=owed.effects_failing,
             orphaned=owed.orphaned,
             capped=max(counts) >= COUNT_MAX,
             hold=await read_hold(self.engine, self.caller.tenant),

@@ -39,7 +39,7 @@ def judged_things(kinds: Kinds, segment: Segment) -> list[JudgedThing]:
         return []
     kind = kinds.of(segment.stream)
     found: Listing[JudgedThing] = Listing()
-    with found.reading(segment):  # one that cannot be read judged nothing that can be told
+    with found.reading(segment):  # one that cannot be read made no decision that can be shown
         command = None if segment.command is None else kind.command(segment.command, segment)
         found.items += judged(command, kind.events(segment), kind.recorded(segment).reply)
     return found.items

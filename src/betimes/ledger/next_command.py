@@ -28,6 +28,9 @@ def next_(
 ) -> None:
     """Say what comes next: how much of each kind, and what waits, soonest first.
 
+    All that waits in one stream, such as a person's inbox, is on the page on which the first of it stands; so the next
+    page may begin with an earlier time than this one ends with.
+
     Parameters
     ----------
     hours

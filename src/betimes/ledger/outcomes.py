@@ -44,15 +44,17 @@ def spell_events(kind: str, events: Iterable[Event]) -> str | None:
 
 
 def verdict_outcome(kinds: Kinds, segment: Segment) -> OutcomeView | None:
-    """Return the segment's verdict, if it has one, in the words of its events where its domain has such."""
+    """Return what the segment decided, in the words of its events where its domain has such; else its verdict."""
     verdict = kinds.of(segment.stream).recorded(segment).verdict if segment.verdict is not None else None
-    if verdict is None:
-        return None
     domain = DOMAIN_OF.get(segment.stream.kind)
     if domain and domain.outcome_of and (decided := outcomes_of(kinds, segment)):
         last = decided[-1]  # what it came to
+        if verdict is None:  # nothing was judged, as of a tick that somebody asked for
+            return last
         until = last.defer_until or moment(verdict.until)
         return msgspec.structs.replace(last, reasons=last.reasons or verdict.reasons, defer_until=until)
+    if verdict is None:
+        return None
     describe = domain.describe_verdict if domain else list_reasons
     return OutcomeView(
         outcome=spell_answer(segment.stream.kind, verdict.answer),
@@ -73,8 +75,16 @@ def outcomes_of(kinds: Kinds, segment: Segment) -> list[OutcomeView]:
         return [verdict] if verdict else []
     return [
         OutcomeView(decided.outcome, decided.reasons, domain.describe_event(event), moment(decided.until))
-        for event, decided in _decided(domain, kinds.of(segment.stream).events(segment))
+        for event, decided in _decided(domain, _complete_events(kinds, segment, domain))
     ]
+
+
+def _complete_events(kinds: Kinds, segment: Segment, domain: Domain) -> Iterable[Event]:
+    """Return the events of a segment, with what its verdict knows about them."""
+    kind, complete = kinds.of(segment.stream), domain.complete_event
+    verdict = kind.recorded(segment).verdict if complete and segment.verdict is not None else None
+    events = kind.events(segment)
+    return [complete(event, verdict) for event in events] if complete and verdict else events
 
 
 def _decided(domain: Domain, events: Iterable[Event]) -> Iterator[tuple[Event, EventOutcome]]:

@@ -133,9 +133,10 @@ ROUTES = (
         "/v1/upcoming/items",
         _ledger.call(Ledger.upcoming_items),
         "What waits",
-        description="Everything that waits, soonest first: what, whose, why and until when; intents by their next "
-        "check. Late things come first. A stream is found by its next alarm or check, and shown once, with all that "
-        "waits in it between `from` and `to`.",
+        description="Everything that waits: what, whose, why and until when; intents by their next check. A stream is "
+        "found by its next alarm or check, the soonest first, late ones first of all, and shown once, with all that "
+        "waits in it between `from` and `to`. The items of a page are sorted by `at`; because a stream stays "
+        "together, the next page may begin before this one ends.",
         query=UpcomingItemsQuery,
     ),
     _get(

@@ -79,10 +79,16 @@ class SegmentListQuery(Listed, frozen=True, forbid_unknown_fields=True):
 # -- time
 
 
+_TIME_IS_REAL = (
+    "Time is real here; to move it, start betimes serve with --virtual-clock, or with --app put clock=VirtualClock(…) "
+    "into its Betimes."
+)
+
+
 def _demand_virtual(request: RequestContext) -> None:
     demand_deployment(request, "tick")
     if not request.application.is_virtual:
-        raise HttpProblem(404, "CLOCK_NOT_VIRTUAL", "Time is real here; start with --virtual-clock to move it.")
+        raise HttpProblem(404, "CLOCK_NOT_VIRTUAL", _TIME_IS_REAL)
 
 
 async def tick(request: RequestContext) -> PassView:

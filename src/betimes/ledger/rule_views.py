@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from betimes.catalogue import DOMAINS
 from betimes.core.policies import Policy
-from betimes.core.verdicts import Rule, RuleOutcome, RuleTable, Verdict
+from betimes.core.verdicts import Rule, RuleOutcome, RuleTable, Verdict, readable_template
 from betimes.domain.declaration import Domain
 from betimes.domain.json_view import JsonView
 from betimes.engine.codecs import Kinds
@@ -120,8 +120,8 @@ def _rule_view(rule: Rule[Any], number: int | None, mode: Literal["enforce", "sh
         rule=rule.name,
         mode=mode,
         sees=rule.sees,
-        says=rule.says,
-        passes=rule.passes,
-        absent=rule.absent,
+        says=readable_template(rule.says),
+        passes=readable_template(rule.passes),
+        absent=readable_template(rule.absent),
         reads=rule.reads,
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from betimes.catalogue import DOMAINS
 from betimes.core.datetimes import instant, moment
-from betimes.core.errors import Invalid, NotFound, UnknownKind
+from betimes.core.errors import Invalid, MalformedRow, NewerVersion, NotFound, UnknownKind
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, parse_cause, parse_segment_handle
 from betimes.domain.json_view import JsonView
@@ -51,6 +53,14 @@ LOOKED_AT_MAX = 500
 JUDGEMENTS_MAX = 25
 """Judgements of the same thing that are shown before one, and after it."""
 Order: TypeAlias = Literal["asc", "desc"]
+_TIMEZONES = {kind: timezone_of for domain in DOMAINS for kind, timezone_of in domain.timezones.items()}
+_PERSONS = tuple(
+    streams.kind
+    for domain in DOMAINS
+    for streams in domain.subjects
+    if streams.subject == "user_id" and not streams.by_owner and streams.kind in _TIMEZONES
+)
+"""Kinds of streams that are a person's, under their id, and know their zone."""
 
 
 class SegmentView(JsonView, frozen=True, kw_only=True):
@@ -98,6 +108,8 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     rules: list[ExplainedRuleView]
     """Every rule of the table, in order, with its sentence: those looked at, then those that were not reached."""
     summary: str
+    timezone: str | None
+    """The zone today of the schedule, intent or person it is about; `null` if none is known."""
     policy_in_force: str
     """The fingerprint of the policy in force now; another than `policy` if it has changed since."""
     caused_by: CausedBy | None
@@ -285,6 +297,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             **fields,
             trace=trace_of(self.engine.kinds, told.verdict),
             rules=explain_rules(self.engine.kinds, told.verdict),
+            timezone=await self._timezone_of(stream),
             policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
             summary=_summary(told, fields["verdict"]),
             caused_by=self._caused_by(told),
@@ -292,6 +305,16 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             effects=[await effects.view(row) for row in told.effects],
             **await self._judgements(told.segment),
         )
+
+    async def _timezone_of(self, stream: StreamId) -> str | None:
+        """Return the zone of a stream; of one that has none, such as an account, that of the person of its name."""
+        kinds = (stream.kind,) if stream.kind in _TIMEZONES else _PERSONS
+        for kind in kinds:
+            if domain_of(kind) in self._domains:
+                with suppress(MalformedRow, NewerVersion):  # the segments of such a stream are explained all the same
+                    [state] = await self.engine.load_states(StreamId(stream.tenant, kind, stream.id))
+                    return _TIMEZONES[kind](state) if state else None
+        return None
 
     def _caused_by(self, told: Explanation) -> CausedBy | None:
         segment, first = told.segment, told.first_of_turn

@@ -42,7 +42,7 @@ def _change_of_setting(
 ) -> AlternativeChange:
     return AlternativeChange(
         kind="setting",
-        says=f"the setting {path} were {_spell_value(path, after)} instead of {_spell_value(path, before)}",
+        says=f"the setting {path} had been {_spell_value(path, after)} instead of {_spell_value(path, before)}",
         path=path,
         before=before,
         after=after,

@@ -14,6 +14,7 @@ from betimes.cli.options import TENANT, Tenant, check_zone
 from betimes.cli.output import clear_screen, count_noun, say, show_json, spell_moment
 from betimes.core.errors import Invalid, MissingScope
 from betimes.domain.json_view import JsonView
+from betimes.engine.orphans import spell_start
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.fleet import BacklogView, ProcessView
 from betimes.ledger.service import Ledger
@@ -116,10 +117,14 @@ def _find_problems(backlog: BacklogView, processes: list[ProcessView] | None, la
     if backlog.snoozed:
         failed = count_noun(backlog.snoozed, "wake failed and rests", "wakes failed and rest")
         found.append(f"{failed}; `betimes doctor` names rows that cannot be read")
+    if backlog.effects_failing:
+        failing = count_noun(backlog.effects_failing, "call failed and is", "calls failed and are")
+        found.append(f"{failing} tried again: see last_error in `betimes effects list --status pending`")
     if backlog.effects_dead:
         found.append(f"{count_noun(backlog.effects_dead, 'dead letter')}: see `betimes effects list --status dead`")
     for name, count in sorted(backlog.orphaned.items()):
-        found.append(f"nobody takes {name}: {count_noun(count, 'call waits', 'calls wait')} for it")
+        waiting = count_noun(count, "call waits", "calls wait")
+        found.append(f"nobody takes {name}: {waiting} for a process that has it; start {spell_start(name)}")
     return found
 
 
@@ -140,11 +145,12 @@ def _lines(view: StatusView, whose: str, zone: str) -> list[str]:
     backlog = view.backlog
     decided = [f"{domain} {_spell_outcomes(outcomes)}" for domain, outcomes in view.decided_last_hour.items()]
     more = " or more" if backlog.capped else ""
+    pending = f"{backlog.effects_pending:,}{more} pending, {backlog.effects_failing:,} of them failing"
     return [
         f"{spell_moment(view.now, zone)}  {whose}",
         f"  decided   {' · '.join(decided) or 'nothing'} (last hour)",
         f"  alarms    {backlog.alarms_due:,}{more} due, oldest {view.late_s:,.1f} s late, {backlog.snoozed:,} snoozed",
-        f"  effects   {backlog.effects_pending:,}{more} pending, {count_noun(backlog.effects_dead, 'dead letter')}",
+        f"  effects   {pending}, {count_noun(backlog.effects_dead, 'dead letter')}",
         f"  processes {_spell_processes(view.processes)}",
         *([f"  ! {problem}" for problem in view.problems] or ["  Nothing is stuck."]),
     ]

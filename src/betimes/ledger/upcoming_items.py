@@ -1,7 +1,9 @@
 """The things that wait, soonest first.
 
 Streams are found along two orders, which are merged: their alarms, and when they are due, of kinds that wait for
-somebody to take them (`Domain.due_kinds`). A stream that stands in both is shown once, where it comes first.
+somebody to take them (`Domain.due_kinds`). A stream that stands in both is shown once, where it comes first, with all
+that waits in it; the items of a page are ordered by their own instants. So a page is soonest first, and the next one
+may begin before this one ends: to merge pages exactly, a cursor would have to hold every stream that is not done yet.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ class UpcomingItems(LedgerReader):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[UpcomingItem]:
-        """List what waits, soonest first; late things first of all."""
+        """List what waits, soonest first within the page; the pages are in the order of the streams' next instants."""
         wanted = self.check_kinds(kinds)
         check_names(reason=reason)
         checked_limit(limit)
@@ -133,10 +135,10 @@ class UpcomingItems(LedgerReader):
             items = self._items(row, now, walk.since_at, walk.until_at, reason)
             for number, item in enumerate(items[begun:], start=begun + 1):
                 if len(found) == limit:
-                    return found.page(cursor_of(named, last) if last else None)
+                    return _page_by_time(found, cursor_of(named, last) if last else None)
                 found.add(item)
                 last = ItemsPlace(*at, number)
-        return found.page(cursor_of(named, ItemsPlace(*walk.after, ROWS_ALL)) if walk.after else None)
+        return _page_by_time(found, cursor_of(named, ItemsPlace(*walk.after, ROWS_ALL)) if walk.after else None)
 
     async def _walk(self, walk: _Walk, wanted: frozenset[str]) -> AsyncIterator[StreamRow]:
         """Yield streams in the order of their places, first the one that the last page ended in."""
@@ -221,6 +223,12 @@ class UpcomingItems(LedgerReader):
             segment_id=segment_handle(row.stream, item.segment) if item.segment else None,
             late=item.at < now,
         )
+
+
+def _page_by_time(found: Listing[UpcomingItem], next_cursor: str | None) -> Page[UpcomingItem]:
+    """Return the page with its items in the order of their own instants, not grouped by their streams."""
+    found.items.sort(key=lambda item: item.at)
+    return found.page(next_cursor)
 
 
 def alarm_of(row: StreamRow) -> Instant | None:

@@ -17,11 +17,12 @@ from betimes.core.errors import NotFound
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
 from betimes.ledger.alternative_search import AlternativesView
+from betimes.ledger.call_results import ResultView
 from betimes.ledger.search import SearchHit
 from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineEvent
 from betimes.ledger.verdict_feed import VerdictEvent
-from betimes.ledger.why_results import FAILED, PASSED, ResultView, find_results
+from betimes.ledger.why_results import find_results, is_troubled
 from betimes.ledger.why_sentences import write_answer, write_event
 from betimes.tenancy import Tenancy
 
@@ -51,7 +52,7 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     alternatives: AlternativesView | None
     """What would have had to be different; `null` where nothing was judged."""
     results: list[ResultView]
-    """What became of it, if it passed: how deliveries or runs went, of the first things that were judged."""
+    """What became of it, if it passed: how deliveries, runs and calls went, of the first things that were judged."""
 
 
 def why(name: str, /, *, at: Tenant = TENANT) -> None:
@@ -95,10 +96,9 @@ async def _choose_event(services: Tenancy, ledger: Ledger, recent: Sequence[Verd
     for event in recent:
         if event.outcome not in GOOD:
             return event
-        if event.outcome in PASSED:
-            results = await find_results(services, ledger, await ledger.explain(event.segment_id))
-            if any(one.status in FAILED for one in results):
-                return event
+        results = await find_results(services, ledger, await ledger.explain(event.segment_id))
+        if any(map(is_troubled, results)):
+            return event
     return recent[0] if recent else None
 
 
@@ -154,6 +154,7 @@ async def _explain(
 ) -> WhyView:
     found = await ledger.explain(segment_id)
     explanation = await _explain_first(ledger, found)
+    is_judged = explanation.verdict and explanation.verdict.reasons  # a tick that somebody asked for was not
     day = await ledger.timeline(user_id=name if recent else explanation.id)  # it knows the zone of a person
     return WhyView(
         asked=name,
@@ -163,7 +164,7 @@ async def _explain(
         recent=[*recent],
         explanation=explanation,
         repeated_by=None if explanation is found else _event_of(found),
-        alternatives=await ledger.alternatives(explanation.segment_id) if explanation.verdict else None,
+        alternatives=await ledger.alternatives(explanation.segment_id) if is_judged else None,
         results=await find_results(services, ledger, explanation),
     )
 

@@ -1,6 +1,7 @@
-"""Results for `betimes why`: what became of the notifications that were sent, and of the runs that were allowed.
+"""Results for `betimes why`: what became of notifications that were sent, runs that were allowed, and other calls.
 
-A decision says what may happen. Whether it did is in the history of the inbox with its deliveries, and in the run.
+A decision says what may happen. Whether it did is in the history of the inbox with its deliveries, in the run, and in
+the effects of the decision.
 """
 
 from __future__ import annotations
@@ -10,19 +11,30 @@ from contextlib import suppress
 from datetime import datetime
 
 from betimes.core.errors import MissingScope, NotFound
-from betimes.domain.json_view import JsonView
-from betimes.ledger.service import ExplanationView, Ledger, SegmentView
+from betimes.ledger.call_results import (
+    CALLS,
+    Circumstances,
+    ResultView,
+    call_result,
+    read_circumstances,
+    shorten_error,
+    spell_call,
+    spell_waiting,
+)
+from betimes.ledger.effects import EffectView
+from betimes.ledger.service import ExplanationView, Ledger
 from betimes.notifications.views import NotificationView
 from betimes.tenancy import Tenancy
 
 RESULTS_MAX = 3
 """Of one decision, the things that are looked after."""
-ERROR_CHARS_MAX = 300
 PASSED = frozenset({"NOW", "ALLOW"})
 """Outcomes after which something happens."""
-DONE = frozenset({"delivered", "digested", "succeeded"})
-FAILED = frozenset({"failed", "abandoned"})
+DONE = frozenset({"delivered", "digested", "succeeded", "done"})
+FAILED = frozenset({"failed", "abandoned", "dead"})
 """It came to nothing: nobody received it, or the run did not do what it should."""
+UNDONE = frozenset({"delivering", "pending"})
+"""It is tried, and so far nothing of it was done."""
 CLAUSES = {
     "inbox": {
         "delivered": "and {it} was delivered",
@@ -45,37 +57,41 @@ CLAUSES = {
 """By kind of stream and status: how a sentence about the decision goes on."""
 
 
-class ResultView(JsonView, frozen=True, kw_only=True):
-    """What became of one thing that was decided on."""
-
-    key: str
-    """The event id or key it was asked for by."""
-    status: str
-    """That of the notification or of the run; `partly_delivered` where one channel delivered and another did not, or
-    not yet."""
-    channel: str | None = None
-    """Of a delivery that failed or is tried again."""
-    error: str | None = None
-    next_attempt_at: datetime | None = None
-
-
 async def find_results(services: Tenancy, ledger: Ledger, view: ExplanationView) -> list[ResultView]:
-    """Return what became of what was judged, as its last judgement let it pass; nothing where it did not."""
+    """Return what became of what was judged, as its last judgement let it pass, or of the calls it asked for."""
+    if view.kind not in CLAUSES:
+        return await _find_call_results(ledger, view.effects)
     last = view.judgements[-1] if view.judgements else None
     if last is None or last.outcome not in PASSED:
         return []
     segment = view if last.segment_id == view.segment_id else await ledger.explain(last.segment_id)
     asked = {one.key for one in view.judged}
     keys = [key for key in dict.fromkeys(one.key for one in segment.judged) if key in asked][:RESULTS_MAX]
-    looked_at = [await _find_result(services, segment, key) for key in keys]
+    circumstances = await read_circumstances(ledger, segment.effects)
+    looked_at = [await _find_result(services, segment, key, circumstances) for key in keys]
     return [found for found in looked_at if found]
 
 
-async def _find_result(services: Tenancy, segment: SegmentView, key: str) -> ResultView | None:
+async def _find_call_results(ledger: Ledger, effects: Sequence[EffectView]) -> list[ResultView]:
+    """Return how calls went, those that did not succeed first."""
+    calls = sorted((one for one in effects if one.effect_kind in CALLS), key=lambda one: one.status == "done")
+    circumstances = await read_circumstances(ledger, calls[:RESULTS_MAX])
+    return [call_result(effect, circumstances) for effect in calls[:RESULTS_MAX]]
+
+
+def is_troubled(result: ResultView) -> bool:
+    """Return whether somebody should look at it: it came to nothing, or is not done and has failed before."""
+    return result.status in FAILED or (result.error is not None and result.status in UNDONE)
+
+
+async def _find_result(
+    services: Tenancy, segment: ExplanationView, key: str, circumstances: Circumstances
+) -> ResultView | None:
     """Return what became of one thing; nothing if its beginning was pruned, or the caller may not read it."""
     with suppress(NotFound, MissingScope):
         if segment.kind == "inbox":
-            return _delivery_result(key, await services.notifications.notification(key, trace=False))
+            view = await services.notifications.notification(key, trace=False)
+            return _delivery_result(key, view, segment.effects, circumstances)
         for event in segment.events:
             if event["type"] == "RunAllowed" and event["key"] == key:
                 run = await services.runs.run(event["run_id"])
@@ -83,32 +99,42 @@ async def _find_result(services: Tenancy, segment: SegmentView, key: str) -> Res
     return None
 
 
-def _delivery_result(key: str, view: NotificationView) -> ResultView:
+def _delivery_result(
+    key: str, view: NotificationView, effects: Sequence[EffectView], circumstances: Circumstances
+) -> ResultView:
     """Return how the deliveries of a notification went."""
-    troubled = [one for one in view.deliveries if one.last_error and one.status != "done"]
-    if not troubled:
+    undone = [one for one in view.deliveries if one.status != "done" and (one.last_error or view.status not in DONE)]
+    if not undone:
         return ResultView(key=key, status=view.status)
-    last = troubled[-1]
-    return ResultView(
+    last = next((one for one in reversed(undone) if one.last_error), undone[-1])
+    result = ResultView(
         key=key,
         status="partly_delivered" if view.status in DONE else view.status,
         channel=last.channel,
         error=last.last_error,
+        attempts=last.attempts,
         next_attempt_at=last.next_attempt_at,
     )
+    effect = next((one for one in effects if one.effect_id == last.effect_id and one.status == "pending"), None)
+    return circumstances.apply_to(result, effect) if effect else result
 
 
 def spell_results(
     kind: str, judged_count: int, results: Sequence[ResultView], spell_time: Callable[[datetime], str]
 ) -> str:
     """Return how a sentence about a decision goes on: with the first thing that is not done, else that all are."""
+    if kind not in CLAUSES:
+        return spell_call(results[0], spell_time) if results else ""
     told = next((one for one in results if one.status not in DONE), None)
     if told is None and results and len(results) == judged_count:
         told = results[0]
-    clause = CLAUSES.get(kind, {}).get(told.status) if told else None
+    clause = CLAUSES[kind].get(told.status) if told else None
     if told is None or clause is None:
         return ""
-    return f", {clause.format(it=_spell_thing(kind, told, judged_count))}{_spell_trouble(told, spell_time)}"
+    thing = _spell_thing(kind, told, judged_count)
+    if told.status == "delivering" and (waiting := spell_waiting(told, spell_time)):
+        return f", but {thing} is not delivered yet: {told.channel} {waiting}"
+    return f", {clause.format(it=thing)}{_spell_trouble(told, spell_time)}"
 
 
 def _spell_thing(kind: str, told: ResultView, judged_count: int) -> str:
@@ -120,11 +146,8 @@ def _spell_thing(kind: str, told: ResultView, judged_count: int) -> str:
 
 
 def _spell_trouble(told: ResultView, spell_time: Callable[[datetime], str]) -> str:
-    """Return the error, and when it is tried again."""
-    if not told.error:
-        return ""
-    error = " ".join(told.error.split())[:ERROR_CHARS_MAX].rstrip(". ")
+    """Return which channel is meant, with the error, or when it is tried again."""
     by = f" by {told.channel}" if told.channel else ""
-    if told.next_attempt_at is None:
-        return f"{by}: {error}"
-    return f"{by}; the last attempt failed ({error}), the next is at {spell_time(told.next_attempt_at)}"
+    if told.next_attempt_at and (waiting := spell_waiting(told, spell_time)):
+        return f"{by}, which {waiting}"
+    return f"{by}: {shorten_error(told.error)}" if told.error else by

@@ -1,4 +1,4 @@
-"""The prose of `betimes why`: who, what, when in their own zone, why, and when it would pass; codes in brackets.
+"""The prose of `betimes why`: when in their own zone, who, what, why, and when it would pass; codes in brackets.
 
 The sentences of rules and verdicts are the domains' own. Instants in them are told in the person's hours.
 """
@@ -16,11 +16,12 @@ from betimes.core.datetimes import moment
 from betimes.core.instants import parse, spell_duration
 from betimes.core.zones import zone
 from betimes.ledger.alternative_search import AlternativeChange, AlternativesView
+from betimes.ledger.call_results import ResultView
 from betimes.ledger.judgements import JudgedView
 from betimes.ledger.known_names import words_in
 from betimes.ledger.service import ExplanationView
 from betimes.ledger.verdict_feed import VerdictEvent
-from betimes.ledger.why_results import ResultView, spell_results
+from betimes.ledger.why_results import spell_results
 
 NAMED_MAX = 3
 """Of the things that one decision was about."""
@@ -28,6 +29,14 @@ AGO_S_MAX = 2 * 86_400
 """Up to which age a decision is also told as so long ago."""
 GIVEN_UP = frozenset({"NEVER", "SKIP"})
 """Outcomes after which nothing waits."""
+_WOULD = {
+    "it is ": "it would have been ",
+    "it was ": "it would have been ",
+    "it asks ": "it would have asked ",
+    "it scores ": "it would have scored ",
+    "no rule prevents ": "no rule would have prevented ",
+}
+"""How the meanings of reasons begin, and how they do of a decision that was not taken."""
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT)?(\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
@@ -77,21 +86,36 @@ def write_answer(
     teller = TimeTeller(timezone, view.at)
     verdict = view.verdict
     if verdict is None:
-        yield f"The last that happened to {view.id} was {teller.full()}, and judged nothing. [{view.segment_id}]"
+        yield f"Nothing was decided about {view.id} {teller.full()}; {_spell_happening(view)}. [{view.segment_id}]"
         return
     age_s = round((now - view.at).total_seconds())
     ago = f", {spell_duration(age_s)} ago" if 0 < age_s < AGO_S_MAX else ""
-    happened = _begin(spell_phrase(view.kind, view.id, verdict.outcome, view.judged))
+    happened = spell_phrase(view.kind, view.id, verdict.outcome, view.judged)
     codes = ", ".join((verdict.outcome, *verdict.reasons, view.segment_id))
     is_last = not _is_judged_later(view)
     became = spell_results(view.kind, len(view.judged), results, teller.clock) if is_last else ""
-    yield f"{happened}, {teller.full()}{ago}{became}. {teller.localize(verdict.explanation)} [{codes}]"
+    yield f"{_capitalize(teller.full())}{ago}, {happened}{became}. {teller.localize(verdict.explanation)} [{codes}]"
     if repeated_by:
         codes = ", ".join((repeated_by.outcome, *repeated_by.reasons, repeated_by.segment_id))
         yield f"It was asked for again at {teller.clock(repeated_by.at)}. {repeated_by.explanation} [{codes}]"
     yield from _write_outlook(view, alternatives, teller, results)
     yield from _write_rules(view, teller)
     yield from _write_alternatives(view.kind, alternatives, teller)
+
+
+def _spell_happening(view: ExplanationView) -> str:
+    """Return what happened in a segment that decided nothing: its events in words, its command and who sent it."""
+    if view.command and view.command["type"] == "Checkpoint":
+        return "what was before was pruned then"
+    events = ", ".join(dict.fromkeys(_spell_name(event["type"]) for event in view.events)) or "nothing changed"
+    actor = f" from {view.actor}" if view.actor else ""
+    command = f" ({view.command['type']}{actor})" if view.command else ""
+    return f"what happened: {events}{command}"
+
+
+def _spell_name(type_name: str) -> str:
+    """Return the name of an event in words, such as `schedule defined`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type_name).lower()
 
 
 def write_event(event: VerdictEvent, judged: Sequence[JudgedView], timezone: str) -> str:
@@ -105,11 +129,17 @@ def write_event(event: VerdictEvent, judged: Sequence[JudgedView], timezone: str
 
 def spell_phrase(kind: str, id: str, outcome: str, judged: Sequence[JudgedView]) -> str:
     """Return what an outcome came to, in the words of its domain."""
-    things = [f"“{one.key}” ({one.what})" if one.what else f"“{one.key}”" for one in judged]
+    things = [_name_thing(one) for one in judged]
     more = f" and {len(things) - NAMED_MAX} more" if len(things) > NAMED_MAX else ""
     what = ", ".join(things[:NAMED_MAX]) + more if things else "something"
     phrase = DOMAIN_OF[kind].phrases.get(outcome, f"the {kind} {{who}} came to {_meaning(kind, outcome)}")
     return phrase.format(who=id, what=what)
+
+
+def _name_thing(judged: JudgedView) -> str:
+    """Return what a decision was about: its type, if it has one, with its id."""
+    article = "an" if judged.what and judged.what[0] in "AEIO" else "a"
+    return f"{article} {judged.what} ({judged.key})" if judged.what else str(judged.key)
 
 
 def _is_judged_later(view: ExplanationView) -> bool:
@@ -132,9 +162,9 @@ def _write_outlook(
     passing = next((one.at for one in alternatives.changes if one.at), None) if alternatives else None
     passes = verdict.would_pass_at or passing
     if verdict.defer_until:
-        yield f"It is looked at again at {teller.clock(verdict.defer_until)}."
+        yield f"It will be judged again at {teller.clock(verdict.defer_until)}."
     if passes and passes != verdict.defer_until:
-        given_up = "It is not looked at again. Sent anew" if verdict.outcome in GIVEN_UP else "As things stood"
+        given_up = "It will not be judged again. If sent again" if verdict.outcome in GIVEN_UP else "As things stood"
         yield f"{given_up}, it would pass at {teller.clock(passes)} at the earliest."
 
 
@@ -143,11 +173,11 @@ def _write_rules(view: ExplanationView, teller: TimeTeller) -> Iterator[str]:
     marks = {"bound": "→", "shadow": "~", "passed": " "}
     seen = [rule for rule in view.rules if rule.outcome != "not_reached"]
     if seen:
-        yield "What was looked at, in order (→ decided, ~ is only being tried out):"
+        yield "Rules that were checked, in order (→ decided, ~ is only being tried out):"
     for rule in seen:
         yield f"  {marks[rule.outcome]} {_capitalize(teller.localize(rule.sentence))}. [{rule.rule}]"
     if skipped := [rule.rule for rule in view.rules if rule.outcome == "not_reached"]:
-        yield f"  · Not looked at any more. [{', '.join(skipped)}]"
+        yield f"  · Not checked any more. [{', '.join(skipped)}]"
 
 
 def _write_alternatives(kind: str, view: AlternativesView | None, teller: TimeTeller) -> Iterator[str]:
@@ -157,15 +187,23 @@ def _write_alternatives(kind: str, view: AlternativesView | None, teller: TimeTe
     if not view.reproduced:
         yield f"What would have changed it cannot be told: {view.why_not}."
     elif view.changes:
-        yield "The answer would have been another if"
+        yield "The answer would have been different if"
         yield from (f"  {_spell_change(kind, change, teller)}" for change in view.changes)
 
 
 def _spell_change(kind: str, change: AlternativeChange, teller: TimeTeller) -> str:
-    meaning = _meaning(kind, (change.then.outcome, *change.then.reasons)[-1])
+    meaning = _hypothesis(change.then.outcome, _meaning(kind, (change.then.outcome, *change.then.reasons)[-1]))
     until = f", until {teller.clock(change.then.until)}" if change.then.until else ""
     codes = ", ".join((change.then.outcome, *change.then.reasons))
-    return f"- {teller.localize(change.says)}: then {meaning}{until}. [{codes}]"
+    return f"- {teller.localize(change.says)}: {meaning}{until}. [{codes}]"
+
+
+def _hypothesis(outcome: str, meaning: str) -> str:
+    """Return what a reason means, said of what did not happen."""
+    for clause, would in _WOULD.items():
+        if meaning.startswith(clause):
+            return f"{would}{meaning.removeprefix(clause)}"
+    return f"the answer would have been {outcome}, because {meaning}"
 
 
 def _meaning(kind: str, code: str) -> str:

@@ -85,8 +85,8 @@ DOMAIN = Domain(
     policy=NotificationsPolicy,
     phrases={
         "NOW": "{who} was sent {what}",
-        "LATER": "{who} was not told {what} yet",
-        "NEVER": "{who} was not told {what}",
+        "LATER": "{who} was not sent {what} yet",
+        "NEVER": "{who} was not sent {what}",
     },
     describe_verdict=describe_verdict,
     judged={"inbox": judged_items},
@@ -97,11 +97,11 @@ DOMAIN = Domain(
     statuses={"inbox": ("waiting", "incident"), "incident": ("open", "closed")},
     waiting_items={"inbox": waiting_items, "incident": incident_items},
     outlook={"inbox": outlook},
+    timezones={"inbox": timezone_of},
     subjects=(SubjectStreams("user_id", "inbox"),),
     variations={"inbox": VARIATIONS},
     backtest=BacktestRules(
         contacts=(Released, DigestReleased),
-        timezone=timezone_of,
         input=RecordedInput(
             provider="enrichment", noun="score", command=Notify, is_given=has_ai_score, is_used=was_scored
         ),

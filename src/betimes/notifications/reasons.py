@@ -7,23 +7,23 @@ lists those that can be put in shadow and cannot import the rules, which read th
 from __future__ import annotations
 
 RULE_REASONS = {
-    "expiry": {"EXPIRED": "it expired before it could be told"},
+    "expiry": {"EXPIRED": "it expired before it could be sent"},
     "ban": {"ACCOUNT_BANNED": "the account is banned"},
-    "critical": {"CRITICAL_OVERRIDE": "it is critical, which goes before every limit"},
+    "critical": {"CRITICAL_OVERRIDE": "it is critical, which overrides every limit"},
     "dedup": {"DEDUP_EXACT": "the same was said recently", "DEDUP_NEAR": "nearly the same was said recently"},
     "opt_out": {"USER_OPT_OUT": "the person opted out of it"},
-    "incident": {"INCIDENT_SUPPRESSION": "an incident is open, during which this may not be said"},
+    "incident": {"INCIDENT_SUPPRESSION": "an incident is open, and this may not be sent during one"},
     "forced": {"FORCED_DELIVERY": "it is important and was put off often enough"},
     "fatigue_24h": {"FATIGUE_CAP_24H": "the person was told enough within a day"},
     "fatigue_1h": {"FATIGUE_CAP_1H": "the person was told enough within an hour"},
     "fatigue_5m": {"FATIGUE_CAP_5M": "the person was told enough within a few minutes"},
-    "quiet_hours": {"QUIET_HOURS": "it is quiet where the person is"},
-    "cooldown": {"COOLDOWN_ACTIVE": "something of this type was told too recently"},
-    "channel_cap": {"CHANNEL_CAP": "no channel has room"},
+    "quiet_hours": {"QUIET_HOURS": "the person has quiet hours"},
+    "cooldown": {"COOLDOWN_ACTIVE": "something of this type was sent too recently"},
+    "channel_cap": {"CHANNEL_CAP": "every channel has reached its cap"},
     "digest": {"DIGEST_ELIGIBLE": "it is gathered in a digest"},
     "score": {
-        "SCORE_BELOW_THRESHOLD": "it scores too low to be told at all",
-        "SCORE_DEFER": "it scores too low to be told now",
+        "SCORE_BELOW_THRESHOLD": "it scores too low to be sent at all",
+        "SCORE_DEFER": "it scores too low to be sent now",
     },
 }
 """The codes of each rule, in the order of the pipeline."""
@@ -32,10 +32,10 @@ PASSING_RULES = ("critical", "forced")
 SHADOWABLE_RULES = tuple(name for name in RULE_REASONS if name not in PASSING_RULES)
 
 REASONS = {
-    "DEFAULT_PASS": "nothing stands against it",
+    "DEFAULT_PASS": "no rule prevents it",
     **{code: meaning for codes in RULE_REASONS.values() for code, meaning in codes.items()},
     "DEFER_EXHAUSTED": "it was put off as often as it may be",
-    "INBOX_FULL": "too much waits for the person already",
+    "INBOX_FULL": "too much is waiting for the person already",
     "DIGEST_RELEASED": "its digest went out",
     "RELEASED": "somebody released it while it waited",
     "CANCELLED": "somebody cancelled it while it waited",

@@ -83,7 +83,7 @@ def ban(context: RuleContext) -> Finding:
     "P1",
     "NOW CRITICAL_OVERRIDE",
     sees=("because", "priority"),
-    says="it is {because}, which goes before every limit",
+    says="it is {because}, which overrides every limit",
     passes="it is {because}, priority {priority}: neither is critical",
 )
 def critical(context: RuleContext) -> Finding:
@@ -99,8 +99,8 @@ def critical(context: RuleContext) -> Finding:
     "P2",
     "NEVER DEDUP_EXACT, DEDUP_NEAR",
     sees=("original", "match", "known"),
-    says="it says the same as an earlier one, {match} (entry {original} of the person's history)",
-    passes="no earlier one says the same (remembered: {known})",
+    says="it repeats an earlier one, {match} (entry {original} of the person's history)",
+    passes="it repeats no earlier one ({known} remembered)",
     reads=("dedup.window_s", "dedup.near", "dedup.distance_max", "mode", "shadow"),
 )
 def dedup(context: RuleContext) -> Finding:
@@ -119,7 +119,7 @@ def dedup(context: RuleContext) -> Finding:
     "NEVER USER_OPT_OUT",
     sees=("out_of", "event_type", "open_channels"),
     says="the person opted out of {out_of}",
-    passes="the person takes {event_type}, on {open_channels}",
+    passes="the person accepts {event_type} on {open_channels}",
 )
 def opt_out(context: RuleContext) -> Finding:
     out = context.inbox.preferences.opt_out
@@ -138,8 +138,8 @@ def opt_out(context: RuleContext) -> Finding:
     "–",
     "NEVER INCIDENT_SUPPRESSION, for PROMO and LOW",
     sees=("ends_at",),
-    says="an incident lasts until {ends_at}",
-    passes="an incident lasts until {ends_at}; it stops PROMO and LOW only",
+    says="an incident is open until {ends_at}",
+    passes="an incident is open until {ends_at}; it stops only PROMO and LOW",
     absent="no incident is open",
 )
 def incident(context: RuleContext) -> Finding:
@@ -154,8 +154,8 @@ def incident(context: RuleContext) -> Finding:
     "–",
     "NOW FORCED_DELIVERY, for HIGH",
     sees=("deferrals", "max_deferrals"),
-    says="it was put off {deferrals} times, which is enough",
-    passes="it was put off {deferrals} of at most {max_deferrals} times",
+    says="it was put off {deferrals:time|times}, which is enough",
+    passes="it was put off {deferrals:time|times}; the limit is {max_deferrals}",
     reads=("max_deferrals",),
 )
 def forced_delivery(context: RuleContext) -> Finding:
@@ -168,8 +168,8 @@ def forced_delivery(context: RuleContext) -> Finding:
     "P4",
     "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local",
     sees=("count", "cap"),
-    says="the person was told {count} of at most {cap} within 24 hours",
-    passes="the person was told {count} of at most {cap} within 24 hours",
+    says="the person was told {count:time|times} within 24 hours; the cap is {cap}",
+    passes="the person was told {count:time|times} within 24 hours; the cap is {cap}",
     reads=("fatigue.day.cap", "fatigue.day.span_s", "fatigue.day_resumes", "jitter_s"),
 )
 def fatigue_24h(context: RuleContext) -> Finding:
@@ -188,8 +188,8 @@ def fatigue_24h(context: RuleContext) -> Finding:
     "P4",
     "LATER FATIGUE_CAP_1H, at the next full hour local",
     sees=("count", "cap"),
-    says="the person was told {count} of at most {cap} within the hour",
-    passes="the person was told {count} of at most {cap} within the hour",
+    says="the person was told {count:time|times} within the hour; the cap is {cap}",
+    passes="the person was told {count:time|times} within the hour; the cap is {cap}",
     reads=("fatigue.hour.cap", "fatigue.hour.span_s", "jitter_s"),
 )
 def fatigue_1h(context: RuleContext) -> Finding:
@@ -206,8 +206,8 @@ def fatigue_1h(context: RuleContext) -> Finding:
     "P4",
     "LATER FATIGUE_CAP_5M, in 15 minutes",
     sees=("count", "cap"),
-    says="the person was told {count} of at most {cap} within 5 minutes",
-    passes="the person was told {count} of at most {cap} within 5 minutes",
+    says="the person was told {count:time|times} within 5 minutes; the cap is {cap}",
+    passes="the person was told {count:time|times} within 5 minutes; the cap is {cap}",
     reads=("fatigue.burst.cap", "fatigue.burst.span_s", "fatigue.burst_pause_s", "jitter_s"),
 )
 def fatigue_5m(context: RuleContext) -> Finding:
@@ -225,7 +225,7 @@ def fatigue_5m(context: RuleContext) -> Finding:
     "LATER QUIET_HOURS, at their end",
     sees=("end", "zone"),
     says="quiet hours last until {end} in {zone}",
-    passes="there are no quiet hours in {zone} now",
+    passes="it is not within quiet hours in {zone}",
     reads=("jitter_s",),
 )
 def quiet_hours(context: RuleContext) -> Finding:
@@ -267,7 +267,7 @@ def cooldown(context: RuleContext) -> Finding:
     "P6",
     "LATER CHANNEL_CAP, when the first channel has room",
     sees=("channels",),
-    says="{channels} carried as many as they may within 24 hours",
+    says="the cap for 24 hours is reached on {channels}",
     passes="there is room on {channels}",
     reads=("channels.{channel}.cap_24h", "channels.{channel}.needs_address", "jitter_s"),
 )
@@ -314,8 +314,8 @@ def _skip_score(because: str) -> Finding:
     "P7",
     "NEVER SCORE_BELOW_THRESHOLD, LATER SCORE_DEFER in 30 minutes",
     sees=("score", "never_below", "now_from", "because"),
-    says="its importance is {score}; below {never_below} it is not told, from {now_from} on at once",
-    passes="its importance is {score}; from {now_from} on it is told at once",
+    says="its importance is {score}; below {never_below} it is not sent, from {now_from} on at once",
+    passes="its importance is {score}; from {now_from} on it is sent at once",
     absent="its importance does not matter: {because}",
     reads=_SCORE_SETTINGS,
 )

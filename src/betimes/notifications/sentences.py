@@ -7,8 +7,8 @@ from betimes.notifications.reasons import REASONS
 from betimes.notifications.rules import RULES
 
 _PLAIN = {
-    "DEFAULT_PASS": "Nothing stands against it.",
-    "INBOX_FULL": "As many are waiting as may wait.",
+    "DEFAULT_PASS": "No rule prevents it.",
+    "INBOX_FULL": "Too many are waiting already.",
     "DIGEST_RELEASED": "It went out in a digest.",
     "CANCELLED": "Somebody cancelled it.",
     "RELEASED": "Somebody released it.",

@@ -45,16 +45,16 @@ def _vary_request(command: Notify) -> Iterator[Variation]:
     stronger = _HINTS if hint not in _HINTS else _HINTS[_HINTS.index(hint) + 1 :]
     for after in stronger:
         changed = replace(command, priority_hint=after)
-        yield _request(f"its priority hint were {after}", "priority_hint", hint, after, command=changed)
+        yield _request(f"its priority hint had been {after}", "priority_hint", hint, after, command=changed)
     if command.expires_at is not None:
         changed = replace(command, expires_at=None)
-        yield _request("it did not expire", "expires_at", command.expires_at, None, command=changed)
+        yield _request("it had had no expiry", "expires_at", command.expires_at, None, command=changed)
     if not command.requested:
         changed = replace(command, requested=True)
         yield _request("the person had asked for it", "requested", False, True, command=changed)
     if command.event_type != CRITICAL_TYPE:
         changed = replace(command, event_type=CRITICAL_TYPE)
-        says = f"it were of the type {CRITICAL_TYPE}"
+        says = f"it had been of the type {CRITICAL_TYPE}"
         yield _request(says, "event_type", command.event_type, CRITICAL_TYPE, command=changed)
 
 
@@ -67,7 +67,7 @@ def _vary_person(state: InboxState) -> Iterator[Variation]:
         changed = replace(state, preferences=replace(chosen, opt_out=OptOut()))
         yield _person("the person had opted out of nothing", "preferences.opt_out", "set", "none", state=changed)
     if state.ban is not None:
-        yield _person("the account were not banned", "ban", "banned", "not banned", state=replace(state, ban=None))
+        yield _person("the account had not been banned", "ban", "banned", "not banned", state=replace(state, ban=None))
 
 
 def switch_off(rule: str, names: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:

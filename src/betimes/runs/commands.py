@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from betimes.cli.options import PAGING, TENANT, Paging, Tenant, show_answer
+from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, show_answer
 from betimes.runs.views import RunHandler, RunStatus
 
 COLUMNS = ("run_id", "account_id", "trigger_type", "status", "handler", "allowed_at", "finished_at", "error")
@@ -23,7 +23,7 @@ def show_trigger(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
 
 
 @trigger.command
-def cancel(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
+def cancel(key: TriggerKey, /, *, at: Writable = WRITABLE) -> None:
     """Drop a trigger that waits, with all that joined it."""
     show_answer(at, lambda bt: bt.runs.cancel_trigger(key))
 

@@ -10,7 +10,7 @@ _SKIPPED = {
     "UNKNOWN_TRIGGER_TYPE": "Nobody has registered this type of trigger.",
     "DUPLICATE_IDEMPOTENCY_KEY": "The same was asked for before; nothing was done again.",
     "CANCELLED": "It was cancelled while it waited.",
-    "BUDGET_EXHAUSTED": "The budget of runs is used up.",
+    "BUDGET_EXHAUSTED": "The run budget is used up.",
     "MARGINAL_VALUE_LOW": "So many actions were taken already that another run is worth little.",
 }
 
@@ -42,19 +42,23 @@ def _because(account_id: str, verdict: Verdict, reason: str, at: Instant) -> str
                 f"{account_id} ran at {_clock(ran_at, at)}; its cooldown of {spell_duration(limit_s)} ends at {ends}."
             )
         case "DEBOUNCED", (_, int() as limit_s) if verdict.answer == "LATER":
-            return f"More may follow: triggers of this type are waited out for {spell_duration(limit_s)}."
+            return f"It waits {spell_duration(limit_s)} in case more triggers of this type follow."
         case "DEBOUNCED", (int() | float() as elapsed_s, int() as limit_s):
             ago, least = spell_duration(elapsed_s), spell_duration(limit_s)
             return f"{account_id} ran for this type of trigger {ago} ago; there must be at least {least} between two."
         case "ACCOUNT_HOURLY_CAP", (used, cap):
-            return f"{account_id} has had {used} of {cap} runs of this type within the hour."
+            return f"{account_id} had {used} {_runs(used)} of this type within the hour; the cap is {cap}."
         case "TENANT_HOURLY_CAP", (used, promised, cap):
-            had = f"All accounts together have had {used} of {cap} runs of this type within the hour"
-            return f"{had}; {promised} are promised."
+            had = f"All accounts together had {used} {_runs(used)} of this type within the hour"
+            return f"{had} and {promised} promised; the cap is {cap}."
         case _ if verdict.answer == "LATER":
-            return f"{account_id} has a trigger of this type that waits ({_meaning(reason)}); this one shares its run."
+            return f"{account_id} has a waiting trigger of this type ({_meaning(reason)}); this one shares its run."
         case _:
             return f"{_meaning(reason).capitalize()}."
+
+
+def _runs(count: object) -> str:
+    return "run" if count == 1 else "runs"
 
 
 def _meaning(reason: str) -> str:

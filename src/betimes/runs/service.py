@@ -149,8 +149,7 @@ class Runs(Triggers, Registry):
         row = (await self.engine.store.load([stream])).get(stream)
         state = row and self.engine.kinds.state_in(stream, row)
         if row is None or not isinstance(state, RunState) or state.allowed_at is None:
-            told = "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"
-            raise NotFound(f"there is no run {run_id!r}: {told}")
+            raise NotFound(f"there is no run {run_id!r}: {_explain_absence(state)}")
         return await self._view(stream, state, row.version)
 
     @check_filters
@@ -319,3 +318,13 @@ class Runs(Triggers, Registry):
 def _with_outcome(recorded: Recorded, event: RunAllowed | RunSkipped | WouldRun, run_id: str) -> Recorded:
     outcome = TriggerOutcome("allowed", run_id) if isinstance(event, RunAllowed) else TriggerOutcome("skipped")
     return msgspec.structs.replace(recorded, reply=outcome)
+
+
+def _explain_absence(state: RunState | None) -> str:
+    """Return why there is no run to show under an id: only what the gate let through has one."""
+    if state and state.asked_by and state.target != "trigger":
+        kind, id = state.asked_by.kind, state.asked_by.id
+        return (
+            f"the {kind} asked for a {state.target}, which the gate does not judge; betimes why {id} says how it went"
+        )
+    return "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"

@@ -32,10 +32,12 @@ def vary(command: Command, state: AccountState | None) -> Iterator[Variation]:
         return
     if command.budget_remaining is not None:
         changed = replace(command, budget_remaining=None)
-        yield _request("it named no budget", "budget_remaining", command.budget_remaining, changed)
+        yield _request("it had named no budget", "budget_remaining", command.budget_remaining, changed)
     if command.action_saturation_score is not None:
         changed = replace(command, action_saturation_score=None)
-        yield _request("it named no saturation", "action_saturation_score", command.action_saturation_score, changed)
+        yield _request(
+            "it had named no saturation", "action_saturation_score", command.action_saturation_score, changed
+        )
 
 
 def _request(says: str, path: str, before: Any, command: Command) -> Variation:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
-from betimes.cli.output import show
+from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
+from betimes.cli.output import show, show_json
 from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
+from betimes.domain.run_briefs import RunBrief
 from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
+from betimes.schedules.views import Tick
+
+TICK_COLUMNS = (
+    *("scheduled_for", "status", "cause", "reason", "count"),
+    *("run_id", "run", "attempts", "next_attempt_at", "error"),
+)
 
 ScheduleName = Annotated[str, Parameter(help="The schedule.")]
 Every = Annotated[str | None, Parameter(help="Instead of an expression: an interval of real time, such as 15m.")]
@@ -45,7 +53,7 @@ schedule = DefinitionCommands(
 
 
 @schedule.command
-def trigger(schedule_id: str, /, *, at: Tenant = TENANT) -> None:
+def trigger(schedule_id: str, /, *, at: Writable = WRITABLE) -> None:
     """Let a schedule tick now, whatever its status."""
     show_answer(at, lambda bt: bt.schedules.trigger(schedule_id))
 
@@ -66,13 +74,31 @@ def ticks(
     status
         Only these: fired, skipped or failed.
     """
-    columns = ("scheduled_for", "status", "cause", "reason", "count", "run_id", "error")
-    show_answer(
-        at,
-        lambda bt: bt.schedules.ticks(schedule_id, status=status, **vars(paging)),
-        columns=columns,
-        empty="No ticks yet.",
-    )
+    page = for_tenant(at, lambda bt: bt.schedules.ticks(schedule_id, status=status, **vars(paging)))
+    if at.json:
+        show_json(page)
+        return
+    lines = [_tick_line(tick) for tick in page.items]
+    # Most ticks have neither been skipped nor failed, and a narrow table can be read.
+    columns = [name for name in TICK_COLUMNS if any(line[name] is not None for line in lines)]
+    show(replace(page, items=lines), json=False, columns=columns, empty="No ticks yet.")
+
+
+def _tick_line(tick: Tick) -> dict[str, Any]:
+    """Return a tick as a line of a table, with how its run goes."""
+    run = tick.run or RunBrief("", None)
+    return {
+        "scheduled_for": tick.scheduled_for,
+        "status": tick.status,
+        "cause": tick.cause,
+        "reason": tick.reason,
+        "count": tick.count,
+        "run_id": tick.run_id,
+        "run": run.status or None,
+        "attempts": run.attempts or None,
+        "next_attempt_at": run.next_attempt_at,
+        "error": tick.error or run.error,
+    }
 
 
 @schedule.command
@@ -81,10 +107,10 @@ def preview(
     every: Every = None,
     anchor: Anchor = None,
     exclude: Excluded = [],  # noqa: B006 — never changed
-    timezone: Annotated[str, Parameter(help="The zone its times are in.")] = "UTC",
+    timezone: Annotated[str, Parameter(alias="--tz", help="The zone its times are in.")] = "UTC",
     start: Annotated[str | None, Parameter(help="The instant to start from; now by default.")] = None,
     count: Annotated[int, Parameter(help="How many ticks to show, up to 100.")] = 5,
-    at: Tenant = TENANT,
+    at: Writable = WRITABLE,
 ) -> None:
     """Show when expressions or an interval tick next, in UTC and local time, without saving anything."""
     body = {
@@ -96,7 +122,7 @@ def preview(
         "count": count,
     }
     request = check_value(body, PreviewRequest)
-    preview = for_tenant(at, lambda bt: bt.schedules.preview(request))
+    preview = for_tenant(at, lambda bt: bt.schedules.preview(request), else_memory=True)
     show(preview, json=at.json, columns=("scheduled_for", "local"), empty="It never ticks.")
 
 

@@ -8,7 +8,7 @@ from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import Domain
 from betimes.schedules.backfills import BACKFILL
 from betimes.schedules.decide import SCHEDULE
-from betimes.schedules.model import ScheduleTicked, TicksSkipped
+from betimes.schedules.model import ScheduleState, ScheduleTicked, TicksSkipped
 from betimes.schedules.outlook import count_ticks, waiting_ticks
 from betimes.schedules.reasons import TICK_REASONS
 from betimes.schedules.tables import TABLES
@@ -40,6 +40,11 @@ def describe_event(event: Event) -> str:
             return ""
 
 
+def timezone_of(schedule: ScheduleState) -> str:
+    """Return the zone its times are in."""
+    return schedule.definition.timezone
+
+
 DOMAIN = Domain(
     package="betimes.schedules",
     area="automation",
@@ -48,14 +53,15 @@ DOMAIN = Domain(
     outcomes=("fired", "failed", "skipped"),
     phrases={
         "fired": "the schedule {who} fired",
-        "failed": "the schedule {who} could not start what it was to start",
-        "skipped": "the schedule {who} left something out",
+        "failed": "the schedule {who} could not start its target",
+        "skipped": "the schedule {who} skipped ticks",
     },
     describe_event=describe_event,
     tables=TABLES,
     collections=("backfills",),
     waiting_items={"schedule": waiting_ticks},
     occurrences={"schedule": count_ticks},
+    timezones={"schedule": timezone_of},
     variations={"schedule": VARIATIONS},
     commands={"schedule": "Schedules."},
 )

@@ -46,6 +46,11 @@ def run_key_of(schedule_id: str, scheduled_for: Instant, manual: bool = False) -
     return f"sched:{tick_id_of(schedule_id, scheduled_for, manual)}"
 
 
+def lag_ms(cause: str, scheduled_for: Instant, fired_at: Instant) -> int | None:
+    """Return how late a tick fired; `None` of one asked for by hand: its `scheduled_for` is only cut to the second."""
+    return None if cause == "manual" else (fired_at - scheduled_for) // 1_000
+
+
 # -- definitions
 
 
@@ -226,8 +231,8 @@ class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     manual: ManualTick | None = None
 
     @property
-    def lag_ms(self) -> int:
-        return (self.fired_at - self.scheduled_for) // 1_000
+    def lag_ms(self) -> int | None:
+        return lag_ms(self.cause, self.scheduled_for, self.fired_at)
 
 
 class ScheduleFailed(msgspec.Struct, frozen=True, tag=True):

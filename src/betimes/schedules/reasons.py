@@ -5,9 +5,9 @@ from __future__ import annotations
 TICK_REASONS = {
     "DUE": "it is due",
     "NOTHING_DUE": "no occurrence is due",
-    "MISSED_OUTSIDE_WINDOW": "it was missed for longer than the catch-up window",
-    "OVER_CATCHUP_LIMIT": "more were missed than are caught up",
-    "OVERLAP": "the run before it has not ended",
+    "MISSED_OUTSIDE_WINDOW": "it is older than the catch-up window",
+    "OVER_CATCHUP_LIMIT": "more were missed than the catch-up limit allows",
+    "OVERLAP": "the previous run has not ended",
     "PAUSED": "the schedule was paused",
-    "TARGET_FAILED": "what it was to start could not be started",
+    "TARGET_FAILED": "its target could not be started",
 }

@@ -17,7 +17,7 @@ from betimes.core.lake_tables import (
     segment_row,
 )
 from betimes.core.segments import Segment
-from betimes.schedules.model import tick_id_of
+from betimes.schedules.model import lag_ms, tick_id_of
 
 
 def schedule_ticks(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
@@ -60,7 +60,7 @@ def _tick(segment: Segment, event: EventMap, snapshot: EventMap, run: EventMap) 
         "cause": cause,
         "scheduled_for": scheduled_for,
         "fired_at": fired_at,
-        "lag_ms": (fired_at - scheduled_for) // 1_000,
+        "lag_ms": lag_ms(cause, scheduled_for, fired_at),
         "run_key": run.get("run_key"),
         "run_id": run.get("run_id"),
         "outcome": run.get("outcome", "requested") if run else None,

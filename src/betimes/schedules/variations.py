@@ -22,13 +22,13 @@ def vary(command: Command, state: ScheduleState | None) -> Iterator[Variation]:
         return
     definition = state.definition
     if definition.overlap == "skip":
-        yield _define(state, "its runs might overlap", "overlap", "skip", "allow")
+        yield _define(state, "its runs had been allowed to overlap", "overlap", "skip", "allow")
     window = definition.catchup_window_minutes
     for minutes, words in WINDOWS.items():
         if minutes > window:
-            yield _define(state, f"its catch-up window were {words}", "catchup_window_minutes", window, minutes)
+            yield _define(state, f"its catch-up window had been {words}", "catchup_window_minutes", window, minutes)
     if definition.ends_at is not None:
-        yield _define(state, "it did not end", "ends_at", render(definition.ends_at), None)
+        yield _define(state, "it had had no end", "ends_at", render(definition.ends_at), None)
 
 
 def _define(state: ScheduleState, says: str, field: str, before: Any, after: Any) -> Variation:

@@ -125,6 +125,7 @@ class Tick(JsonView, frozen=True, kw_only=True):
     scheduled_for: datetime
     fired_at: datetime | None = None
     lag_ms: int | None = None
+    """How long after `scheduled_for` it fired; `null` of a manual tick, which is never late."""
     run_key: str | None = None
     run_id: str | None = None
     definition_version: int

@@ -90,5 +90,5 @@ def sweep(
             request = SweepRequest(limit=limit, dry_run=dry_run)
             return await scores.sweep(request, progress=tell, unbounded=True)
 
-        result = on(at.target, work)
+        result = on(at.local(over_http="POST /v1/scores/sweep"), work)
     show(result, json=at.json)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 REASONS = {
-    "OVERDUE": "something is owed",
-    "PAUSED": "a score of this status does not fade",
-    "GRACE": "its grace lasts",
-    "NOTHING_OWED": "the last step is not over",
+    "OVERDUE": "a loss is due",
+    "PAUSED": "a score with this status does not fade",
+    "GRACE": "its grace period is not over",
+    "NOTHING_OWED": "the next loss is not due yet",
 }

@@ -29,7 +29,7 @@ def vary(command: Command, state: ScoreState | None) -> Iterator[Variation]:
         return
     if state.status != _ACTIVE:
         changed = replace(state, status=_ACTIVE)
-        yield _person(f"its status were {_ACTIVE}", "game_status", state.status, _ACTIVE, state=changed)
+        yield _person(f"its status had been {_ACTIVE}", "game_status", state.status, _ACTIVE, state=changed)
     if state.interacted_at is not None and state.interacted_at > state.created_at:
         changed = replace(state, interacted_at=None)
         yield _person("nothing had happened since it was made", "last_interaction_at", "set", "none", state=changed)

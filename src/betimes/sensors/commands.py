@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import PAGING, TENANT, Paging, Tenant, for_tenant, show_answer
+from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.sensors.service import sensor_request
@@ -38,7 +38,7 @@ sensor = DefinitionCommands(
 
 @sensor.command
 def evaluate(
-    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Tenant = TENANT
+    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Writable = WRITABLE
 ) -> None:
     """Evaluate a poll sensor now.
 
@@ -77,7 +77,7 @@ def cursor(
     /,
     *,
     state_version: int,
-    at: Tenant = TENANT,
+    at: Writable = WRITABLE,
 ) -> None:
     """Move the cursor of a poll sensor; an evaluation under way is recorded as stale.
 
@@ -97,6 +97,6 @@ def cursor(
 
 
 @sensor.command
-def rotate_secret(sensor_id: SensorName, /, *, at: Tenant = TENANT) -> None:
+def rotate_secret(sensor_id: SensorName, /, *, at: Writable = WRITABLE) -> None:
     """Give a push sensor a new secret, shown once."""
     show_answer(at, lambda bt: bt.sensors.rotate_secret(sensor_id))

@@ -208,6 +208,7 @@ class MemoryReadModel:
             min(len(owed) - sends, limit) + min(sends, limit),
             min(sum(e.status == "dead" for e in effects), limit),
             dict(late),
+            min(sum(bool(e.last_error) for e in owed if e.write.executor != SEND), limit),
         )
 
     async def beat(self, process: contract.ProcessRow, *, forget_before: Instant) -> None:

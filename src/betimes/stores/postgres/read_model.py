@@ -147,8 +147,8 @@ class PostgresReadModel:
         return [NamedKey(*record) for record in found]
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
-        [(*counts, orphaned)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
-        return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int])))
+        [(*counts, orphaned, failing)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
+        return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int]), failing))
 
     async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
         told = [*process[:3], encode(list(process.executors)), *process[4:]]

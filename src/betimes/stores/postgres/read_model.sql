@@ -199,6 +199,13 @@ SELECT
             ) late
             GROUP BY executor
         ) counts
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT last_error FROM betimes.effect
+            WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
+        ) calls
+        WHERE last_error <> ''
     );
 
 -- beat: a process that is alive, and no more those that were last seen long ago

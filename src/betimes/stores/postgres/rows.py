@@ -181,4 +181,4 @@ def lease(record: Record) -> Lease:
 
 def backlog(record: Record) -> Backlog:
     *counts, orphaned = record
-    return Backlog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int])))
+    return Backlog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int]), 0))

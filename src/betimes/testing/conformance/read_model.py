@@ -20,7 +20,7 @@ from betimes.engine.read_model import (
 from betimes.engine.store import LedgerQuery, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
-from betimes.testing.conformance.samples import A, B, C, deleted, keyed, moved, stream, together
+from betimes.testing.conformance.samples import A, B, C, call, causing, deleted, keyed, moved, settled, stream, together
 
 LEASE_S = 10.0
 FIRST: Instant = 20_000 * DAY
@@ -265,6 +265,17 @@ async def what_is_owed_to_a_tenant_is_counted_up_to_a_limit(pair: Pair) -> None:
     expect_equal(owed[:3], (2, now - 2, 1), "alarms that are due, the oldest, and those that rest")
     expect_equal(owed.orphaned, {}, "calls that nobody takes, by executor")
     expect_equal((await pair.two.tenant_backlog("acme", 1)).alarms_due, 1, "up to the limit")
+
+
+async def calls_of_a_tenant_that_failed_and_are_tried_again_are_counted(pair: Pair) -> None:
+    now = pair.clock()
+    calls = [call(A, 1, now, place=place, executor=f"x{place}") for place in range(3)]
+    await pair.commit(causing(A, 1, now, *calls))
+    for lease in await pair.one.lease_calls(["x0", "x1"], 10):
+        await pair.commit(settled(lease.call.id, lease.call.fence, "pending", now, next_attempt_at=now, error="busy"))
+    owed = await pair.two.tenant_backlog("acme", 100)
+    expect_equal((owed.effects_pending, owed.effects_failing), (3, 2), "calls that are owed, and those that failed")
+    expect_equal((await pair.two.tenant_backlog("other", 100)).effects_failing, 0, "of that tenant only")
 
 
 async def processes_are_known_while_they_tell_of_themselves(pair: Pair) -> None:

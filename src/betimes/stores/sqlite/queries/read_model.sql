@@ -169,7 +169,11 @@ SELECT json_array(
             AND @not_held --? held
             LIMIT :limit
         ) GROUP BY executor
-    )))
+    ))),
+    (SELECT count(*) FROM (
+        SELECT last_error FROM effect
+        WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
+    ) WHERE last_error <> '')
 );
 
 -- beat: A process that is alive.
