@@ -7,6 +7,7 @@ its own, started when first asked for and removed at the end. `BETIMES_TEST_POST
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import tempfile
@@ -68,7 +69,11 @@ def server_dsn() -> str:
 
 def own_server() -> PostgresServer:
     """A server nobody else uses; it goes when the process ends."""
-    return get_server(Path(tempfile.mkdtemp(prefix="betimes-postgres-")), cleanup_mode="delete")
+    # The library makes a user of its own for root. Processes that start at once on a machine that has none yet would
+    # all try, and go on before there is one.
+    with (Path(tempfile.gettempdir()) / "betimes-postgres.lock").open("w") as only_one:
+        fcntl.flock(only_one, fcntl.LOCK_EX)
+        return get_server(Path(tempfile.mkdtemp(prefix="betimes-postgres-")), cleanup_mode="delete")
 
 
 def patient_store(dsn: str, **options: Any) -> PostgresStore:

@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.console.conftest import Visiting
+from tests.console.dialogs import confirm
 from tests.console.town import Served, populated
 from tests.console.visits import LoopThread, entered
 
@@ -105,8 +106,7 @@ async def test_a_calmer_policy_is_tried_applied_and_rolled_back_with_the_keyboar
         assert (applied["note"], applied["backtest_id"][:4]) == ("calmer evenings", "bkt_")
         await watch.get_by_role("button", name="Roll back…").press("Enter")
         await page.get_by_role("textbox", name="Type default to confirm").fill("default")
-        await page.get_by_role("button", name="Roll back", exact=True).press("Enter")
-        await expect(page.get_by_text("Done.")).to_be_visible()
+        await confirm(page, "Roll back")
     last = (await village.history())[0]
     assert (last["version"], last["overrides"]) == (2, {})
 
