@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
@@ -36,9 +37,15 @@ class RunBrief(JsonView, frozen=True):
 
 
 async def find_failing_calls(store: Store, sources: Iterable[StreamId]) -> dict[StreamId, EffectRow]:
-    """Return the newest calls of these streams that failed and are tried again, by the run each was made for."""
-    query = EffectQuery(status="pending", newest_first=True, limit=PAGE_MAX)
-    pages = [await store.effects(replace(query, source=source)) for source in dict.fromkeys(sources)]
+    """Return the newest calls of these streams that failed and are tried again, by the run each was made for.
+
+    A stream named so many times is looked through for twice as many calls: what nobody carries out may be a long row.
+    """
+    query = EffectQuery(status="pending", newest_first=True)
+    pages = [
+        await store.effects(replace(query, source=source, limit=min(2 * count, PAGE_MAX)))
+        for source, count in Counter(sources).items()
+    ]
     return {row.to: row for page in pages for row in page if row.to and row.last_error}
 
 
