@@ -16,7 +16,7 @@ from betimes.catalogue import AREAS, DOMAINS, SECTIONS, spell_scope
 from betimes.core.canonical import encode
 from betimes.core.deciders import Decider
 from betimes.core.verdicts import readable_template
-from betimes.engine.stable_text import structs_in
+from betimes.engine.codecs import structs_in
 
 
 def domains() -> Iterator[str]:

@@ -22,9 +22,9 @@ SHAPE = tuple(
 OUTER = {
     "service", "routes", "commands", "worker",  # what callers see, and what is done outside a commit
     "registry", "payloads", "triggers",
-    "delivery", "enrichment", "history", "inboxes", "message_texts", "pending_delivery",
+    "delivery", "enrichment", "history", "inboxes", "message_texts",
     "actions", "bulk_claims", "claimer", "due", "http_source", "lists", "sources",
-    "evaluators", "identity_tokens", "proof", "secrets",
+    "evaluators", "identity_tokens", "proof",
     "hourly_sweep", "sweep",
 }  # fmt: skip
 """The files of a domain that are not pure. All others decide, fold or describe, and import pure files only."""
@@ -38,10 +38,8 @@ PURE_ELSEWHERE = frozenset(
         "domain/derivation.py",
         "domain/hooks.py",
         "domain/json_view.py",
-        "domain/operations/decide.py",
         "domain/operations/model.py",
         "domain/run_requests.py",
-        "domain/saved_responses/decide.py",
         "domain/saved_responses/model.py",
         "domain/struct_forms.py",
         "domain/targets.py",

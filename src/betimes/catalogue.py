@@ -15,8 +15,8 @@ from betimes.core.deciders import Decider
 from betimes.core.scopes import ADMIN, areas_of
 from betimes.domain.declaration import Domain
 from betimes.domain.hooks import Hooks
-from betimes.domain.operations.decide import OPERATION
-from betimes.domain.saved_responses.decide import ANSWER
+from betimes.domain.operations.model import OPERATION
+from betimes.domain.saved_responses.model import ANSWER
 from betimes.http.policy import LimitsPolicy
 from betimes.intents.domain import DOMAIN as INTENTS
 from betimes.notifications.domain import DOMAIN as NOTIFICATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from betimes.catalogue import DECIDERS, DOMAIN_OF, DOMAINS, SECTIONS
-from betimes.engine.stable_text import spelt_by_identity
+from betimes.engine.codecs import spelt_by_identity
 
 
 @pytest.mark.parametrize("decider", DECIDERS, ids=lambda decider: decider.kind)

@@ -20,8 +20,15 @@ from betimes.intents.definitions import IntentFields
 from betimes.notifications.views import PreferencesFields
 from betimes.schedules.model import ScheduleDefinition, ScheduleFields
 from betimes.schedules.recurrence import Every
-from betimes.schedules.recurrence_views import DstView, EveryRequest, EveryView, ExcludeView
-from betimes.schedules.views import SCHEDULE_READ_ONLY, ScheduleRequest, ScheduleWritten
+from betimes.schedules.views import (
+    SCHEDULE_READ_ONLY,
+    DstView,
+    EveryRequest,
+    EveryView,
+    ExcludeView,
+    ScheduleRequest,
+    ScheduleWritten,
+)
 from betimes.scores.views import Score
 from betimes.sensors.model import SensorFields
 from betimes.sensors.views import SENSOR_READ_ONLY, SensorRequest, SensorWritten

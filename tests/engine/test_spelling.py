@@ -10,8 +10,7 @@ import pytest
 
 from betimes.core.deciders import Decider, Decision
 from betimes.core.errors import Invalid
-from betimes.engine.codecs import Kinds
-from betimes.engine.stable_text import spelt_by_identity
+from betimes.engine.codecs import Kinds, spelt_by_identity
 
 
 class Named(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from betimes.engine.collector_pause import pause_collector
+from betimes.engine.transactions import pause_collector
 
 
 @pytest.fixture(autouse=True)

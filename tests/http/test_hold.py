@@ -10,8 +10,7 @@ import pytest
 from betimes.app import Betimes
 from betimes.core.deciders import Decision
 from betimes.core.instants import DAY, HOUR, parse
-from betimes.engine.tenants.decide import fold
-from betimes.engine.tenants.holds import decide_hold
+from betimes.engine.tenants.decide import decide_hold, fold
 from betimes.engine.tenants.model import Hold, SetHold, TenantState, tenant_stream
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http import process

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.instants import Instant
-from betimes.domain.operations.decide import OPERATION
+from betimes.domain.operations.model import OPERATION
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.reports import Report

@@ -28,8 +28,7 @@ from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cur
 from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.run_briefs import RunBrief, find_failing_calls, run_brief
 from betimes.domain.service import demanded_stream
-from betimes.domain.target_names import unknown_names, unserved_names
-from betimes.domain.target_scopes import scope_to_save
+from betimes.domain.target_names import scope_to_save, unknown_names, unserved_names
 from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark
 from betimes.engine.codecs import checkpoint_of

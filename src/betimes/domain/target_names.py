@@ -1,4 +1,7 @@
-"""The names in a definition: those of the policy must be known to it, those of Python to some process."""
+"""The names in a definition: those of the policy must be known to it, those of Python to some process.
+
+And the scope that saving a target needs: that of the kind of stream, or the work, it will reach.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Any
 from betimes.core.checks import Problem
 from betimes.core.policies import Policy
 from betimes.domain.hooks import Hooks
-from betimes.domain.targets import HandlerTarget, NotificationTarget, Target, TriggerTarget
+from betimes.domain.targets import CommandTarget, HandlerTarget, NotificationTarget, SweepTarget, Target, TriggerTarget
 from betimes.domain.warnings import Remark
+from betimes.engine.codecs import Kinds
 from betimes.notifications.decide import name_problems
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.runs.policy import RunsPolicy
@@ -54,3 +58,18 @@ def unserved_names(definition: Any, executors: Collection[str]) -> list[Remark]:
         for path, (kind, named) in wanted.items()
         if isinstance(named, HandlerTarget | HandlerEvaluator) and f"{kind}:{named.name}" not in executors
     ]
+
+
+def scope_to_save(target: Target, kinds: Kinds) -> str | None:
+    """Return the scope that saving a target needs besides `automation:write`, if there is one."""
+    match target:
+        case TriggerTarget():
+            return "runs:write"
+        case NotificationTarget():
+            return "notifications:write"
+        case SweepTarget():
+            return "sweep"
+        case CommandTarget(stream):
+            return kinds.scope(stream.kind)
+        case _:
+            return None

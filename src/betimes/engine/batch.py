@@ -39,9 +39,8 @@ from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
 from betimes.engine.cache import Cached, StateCache
 from betimes.engine.codecs import Kinds
 from betimes.engine.holds import TenantHold, hold_in_force, tenant_hold
-from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent
+from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent, note_streams
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, DeadSend, EffectWrite, Tx
 from betimes.engine.tenants.model import DEPLOYMENT, TenantState, tenant_stream

@@ -6,9 +6,10 @@ Text that does not decode is a `MalformedRow` that names the stream; text from a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Protocol, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -18,7 +19,6 @@ from betimes.core.scopes import allows, areas_of
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
-from betimes.engine.stable_text import spelt_by_identity
 
 Named: TypeAlias = StreamId | Segment | EffectId | str
 """What a text is of, named only when it cannot be read."""
@@ -199,3 +199,47 @@ def decode_text(decoder: msgspec.json.Decoder[Any], text: str, what: str, of: Na
     except (msgspec.MsgspecError, UnicodeError) as error:
         name = f"{what} {of if isinstance(of, StreamId | str) else of.handle}"
         raise MalformedRow(f"{name} cannot be read: {error}. Run `betimes doctor` to see what can be done") from error
+
+
+# -- structs whose text depends on their value alone
+
+# msgspec leaves a field out when its value *is* the default, not when it equals it. A text read back from the ledger is
+# equal to a default and another object, so the state folded live and the same state folded again would be spelt
+# differently, and `verify` would call a sound ledger unsound. Such a state is refused before anything is written.
+_UNIONS = (Union, types.UnionType)
+
+
+@cache
+def spelt_by_identity(kind: Any) -> tuple[str, ...]:
+    """The fields, as `Struct.field`, whose being left out depends on which object their value is."""
+    return tuple(
+        f"{struct.__name__}.{field.name}"
+        for struct in structs_in(kind, set())
+        if struct.__struct_config__.omit_defaults
+        for field in msgspec.structs.fields(struct)
+        if isinstance(field.default, str | int | float) and not _is_one_object(field.default, field.type)
+    )
+
+
+def structs_in(kind: Any, seen: set[Any]) -> Iterator[type[msgspec.Struct]]:
+    """The structs a type is made of, each once."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if kind not in seen:
+            seen.add(kind)
+            yield kind
+            for field in msgspec.structs.fields(kind):
+                yield from structs_in(field.type, seen)
+    elif get_origin(kind) in (*_UNIONS, dict, list, tuple):
+        for part in get_args(kind):
+            yield from structs_in(part, seen)
+
+
+def _is_one_object(value: Any, kind: Any) -> bool:
+    """Return whether every equal value that can be read is the same object: empty texts, small numbers, literals."""
+    # Of these numbers CPython keeps one object each.
+    if value == "" or isinstance(value, bool) or (isinstance(value, int) and -5 <= value <= 256):
+        return True
+    members = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
+    return any(get_origin(member) is Literal for member in members)

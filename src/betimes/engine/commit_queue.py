@@ -46,14 +46,13 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
-from betimes.engine.collector_pause import pause_collector
 from betimes.engine.fair_queue import FairQueue
 from betimes.engine.jobs import Job
 from betimes.engine.pass_queue import DuePass, PassQueue, SharedPass
 from betimes.engine.reports import Observer, Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
-from betimes.engine.transactions import DueRequest, Result, Transactions
+from betimes.engine.transactions import DueRequest, Result, Transactions, pause_collector
 
 HELD_MAX = 20
 """How often a job may find its streams held before its caller is told."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from betimes.core.canonical import fingerprint
-from betimes.core.deciders import Command, Wake
+from betimes.core.deciders import NO_NEEDS, NO_READS, Command, Wake
 from betimes.core.errors import BetimesError, Fault, Invalid, MalformedRow, MissingScope
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
@@ -276,3 +276,28 @@ class Job:
             self.answer.set_result(outcome)
         else:
             self.answer.set_exception(outcome)
+
+
+# -- the streams that a job needs
+
+
+def note_streams(kinds: Kinds, job: Job, policy: Policy) -> None:
+    """Note on a job what it must hold under a policy, its own stream first, and what it only looks at.
+
+    The streams that a wake ahead of it needs are among those it holds. Raise `Fault` if the decider fails.
+    """
+    asked = job.submission
+    stream, decider = asked.stream, kinds.by_name[asked.stream.kind].decider
+    needed: tuple[StreamId, ...] = ()
+    try:
+        if decider.needs is not NO_NEEDS:
+            # An alarm that is due rings in the same turn, ahead of the command.
+            needed = (*decider.needs(stream, asked.command, policy), *decider.needs(stream, WAKE, policy))
+        reads = () if decider.reads is NO_READS else decider.reads(stream)
+    except BetimesError:
+        raise
+    except Exception as error:
+        raise Fault(f"asking what {stream} needs failed: {error!r}") from error
+    others = (*needed, *job.also_locks)
+    job.streams = tuple(dict.fromkeys((stream, *others))) if others else (stream,)
+    job.policy, job.reads = policy, reads

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import Command, Event, Wake
@@ -24,15 +25,14 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict, within_bound
-from betimes.engine.codecs import checkpoint_of, repair_of
+from betimes.engine.codecs import Kinds, checkpoint_of, repair_of
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import Job, Submission
-from betimes.engine.past_holds import read_past_holds
+from betimes.engine.jobs import Job, Submission, note_streams
+from betimes.engine.queries import LedgerQuery
 from betimes.engine.rehearsal import Rehearsal, RehearsedStep
-from betimes.engine.replay import Replayed
-from betimes.engine.required_streams import note_streams
+from betimes.engine.replay import Replayed, fold_segment
 from betimes.engine.store import PAGE_MAX, Store
-from betimes.engine.tenants.model import TenantState
+from betimes.engine.tenants.model import HOLD_MAX, TenantState, tenant_stream
 
 SEGMENTS_MAX = 20_000
 """Segments that are read to find out how things stood."""
@@ -40,6 +40,8 @@ SLICE = 200
 """Segments that are folded at a stretch."""
 ALARMS_MAX = 64
 """Alarms that ring on the way to another instant, or after a segment."""
+PAGES_MAX = 20
+"""Pages of a tenant's history that are read to find out what was held."""
 
 
 class NotReproducible(Invalid):
@@ -256,3 +258,47 @@ def _named(engine: Engine, verdict: Verdict | None) -> Verdict | None:
     """Return a verdict with the names of its rules, if it was recorded before there were any."""
     table = engine.kinds.tables.get(verdict.table) if verdict else None
     return table.with_rule_names(verdict) if verdict and table else verdict
+
+
+# -- holds that were in force
+
+
+async def read_past_holds(store: Store, kinds: Kinds, segment: Segment) -> TenantState | None:
+    """Return the holds of a segment's tenant as they were before it; `None` if there were none.
+
+    What ended longer ago than a hold may last is left out: all that waited for it has rung since.
+    """
+    stream = tenant_stream(segment.stream.tenant)
+    kind, row = kinds.of(stream), (await store.load([stream])).get(stream)
+    state = kind.state(stream, row.schema, row.state) if row else None
+    # Most tenants never had a hold, and their history need not be read.
+    if state is None or not (state.hold or state.released):
+        return None
+    past = TenantState()
+    for one in reversed(await _read_hold_changes(store, stream, segment)):
+        past = fold_segment(kind, past, one)
+    return past
+
+
+async def _read_hold_changes(store: Store, stream: StreamId, segment: Segment) -> list[Segment]:
+    """Read the segments before another that say what is held, the newest first."""
+    found: list[Segment] = []
+    query = LedgerQuery(
+        after=segment.seq, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=PAGE_MAX
+    )
+    for _ in range(PAGES_MAX):
+        page = await store.ledger(query)
+        for one in page:
+            # A hold that still matters ended at most one longest hold ago, and was set at most another before that.
+            if one.at < segment.at - 2 * HOLD_MAX:
+                return found
+            starts = checkpoint_of(one) or repair_of(one)
+            # By the tag in the text: most segments of a tenant are about its keys and its policy, and need no decoding.
+            if starts or '"Hold' in one.events:
+                found.append(one)
+            if starts:
+                return found
+        if len(page) < PAGE_MAX:
+            break
+        query = replace(query, after=page[-1].seq)
+    return found

@@ -27,13 +27,11 @@ from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.batch import Batch, StreamExists
 from betimes.engine.cache import Cached
 from betimes.engine.codecs import Kinds
-from betimes.engine.due_list import DueList
 from betimes.engine.held_work import HeldWork, SentCommand
-from betimes.engine.jobs import WAKE, Job, Submission, correlation_of
+from betimes.engine.jobs import WAKE, Job, Submission, correlation_of, note_streams
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy
-from betimes.engine.memory_transaction import EndlessTx, EveryStream
+from betimes.engine.memory_transaction import DueList, EndlessTx, EveryStream
 from betimes.engine.policies import PoliciesInForce
-from betimes.engine.required_streams import note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events

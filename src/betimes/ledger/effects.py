@@ -31,9 +31,9 @@ from betimes.engine.codecs import decode_text
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
 from betimes.ledger.redaction import redact
+from betimes.notifications.delivery import load_delivery
 from betimes.notifications.message_texts import texts_of
 from betimes.notifications.model import inbox_stream
-from betimes.notifications.pending_delivery import load_delivery
 from betimes.notifications.policy import channel_of
 
 NUMBER_MAX = 2**31 - 1

@@ -50,11 +50,10 @@ from betimes.notifications.model import (
     incident_stream,
 )
 from betimes.notifications.policy import Dedup, NotificationsPolicy
-from betimes.notifications.policy_change import advance_waiting
-from betimes.notifications.preference_change import reevaluate_waiting
 from betimes.notifications.preferences import preference_problems
 from betimes.notifications.reasons import REASONS
 from betimes.notifications.rules import RULES
+from betimes.notifications.waiting_items import advance_waiting, reevaluate_waiting
 
 Commands: TypeAlias = InboxCommands | CancelNotification | ReleaseNotification
 _REOPENING_SLACK = MINUTE

@@ -12,19 +12,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
+from betimes.core.streams import StreamId
 from betimes.engine.effects import Executor, GiveUp
 from betimes.engine.engine import Engine
 from betimes.notifications.delivery_results import UNTAKEN
-from betimes.notifications.message_texts import Text, digest_title
-from betimes.notifications.pending_delivery import load_delivery
-from betimes.notifications.policy import DELIVER, DELIVER_BY_FUNCTION, DELIVERY_PAUSES_S
+from betimes.notifications.message_texts import Text, digest_title, texts_of
+from betimes.notifications.model import InboxState, Item
+from betimes.notifications.objections import EXPLANATIONS, find_objection
+from betimes.notifications.policy import DELIVER, DELIVER_BY_FUNCTION, DELIVERY_PAUSES_S, NotificationsPolicy
+from betimes.notifications.rule_context import RuleContext
 from betimes.outbound.channels import ChannelMessage
 from betimes.outbound.failures import giving_up
 from betimes.outbound.handlers import HandlerContext, context_of
 
+PRUNED = "its text is not on the ledger any more"
 CHANNELS = ("push", "email", "sms")
 MESSAGE_CHARS_MAX = 20_000
 """The longest message of a digest; items that do not fit are counted and left out."""
@@ -90,3 +95,34 @@ def compose_message(texts: Sequence[Text], *, is_digest: bool) -> tuple[str, str
             break
         lines.append(line)
     return digest_title(texts, len(texts)), "\n".join(lines), {"digest": [text.event_id for text in texts]}
+
+
+# -- just before a delivery is made: the texts that may still go out, and the person's address
+
+
+class PendingDelivery(msgspec.Struct, frozen=True):
+    """The texts that may go out; without any, `objection` says why."""
+
+    texts: tuple[Text, ...]
+    address: str | None
+    objection: str = ""
+
+
+async def load_delivery(engine: Engine, inbox: StreamId, channel: str, segments: Iterable[int]) -> PendingDelivery:
+    """Read the inbox and its texts, and check expiry, ban and opt-out; raise `NewerVersion` for a newer inbox."""
+    [found] = await engine.load_states(inbox)
+    state: InboxState = found or InboxState()
+    policy = (await engine.policy_of(inbox.tenant))[NotificationsPolicy]
+    now = await engine.store.now()
+    allowed: list[Text] = []
+    objection = PRUNED
+    for version, text in (await texts_of(engine.store, inbox, segments)).items():
+        item = Item(version, text.event_id, text.event_type, (channel,), now, exact="")
+        item = replace(item, priority=text.priority, expires_at=text.expires_at)
+        reason = find_objection(RuleContext(inbox, state, None, item, policy, now))
+        if reason:
+            objection = EXPLANATIONS[reason]
+        else:
+            allowed.append(text)
+    address = state.preferences.addresses.get(channel)
+    return PendingDelivery(tuple(allowed), address, "" if allowed else objection)

@@ -14,6 +14,7 @@ from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import BacktestRules, Domain, RecordedInput
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.decide import DECIDERS
+from betimes.notifications.evaluation import sentence
 from betimes.notifications.model import (
     Digested,
     DigestReleased,
@@ -26,7 +27,6 @@ from betimes.notifications.model import (
 )
 from betimes.notifications.outlook import incident_items, outlook, waiting_items
 from betimes.notifications.policy import NotificationsPolicy
-from betimes.notifications.sentences import sentence
 from betimes.notifications.tables import TABLES
 from betimes.notifications.variations import VARIATIONS
 

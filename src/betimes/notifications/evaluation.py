@@ -18,6 +18,7 @@ from betimes.notifications import windows
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.model import NotificationReply, Unenforced
 from betimes.notifications.policy import HOUR_S, IN_APP, AfterDeferrals
+from betimes.notifications.reasons import REASONS
 from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.rules import PIPELINE, RULES
 
@@ -26,6 +27,23 @@ _FIRST_STAGE_THAT_POSTPONES = "P4"
 _INCIDENT_RULE = "incident"
 _SCORE_RULE = "score"
 """The last of the pipeline, so where a rule before it hits it is not in the trace."""
+_PLAIN = {
+    "DEFAULT_PASS": "No rule prevents it.",
+    "INBOX_FULL": "Too many are waiting already.",
+    "DIGEST_RELEASED": "It went out in a digest.",
+    "CANCELLED": "Somebody cancelled it.",
+    "RELEASED": "Somebody released it.",
+    "INVALID": "The policy in force does not know its type or one of its channels.",
+}
+_EXHAUSTED = {
+    "NOW": "It was put off as often as it may be, so it is delivered.",
+    "LATER": "It was put off as often as it may be, so it goes into the next digest.",
+    "NEVER": "It was put off as often as it may be, so it is dropped.",
+}
+"""What becomes of a notification that was put off too often, by the answer to it."""
+_RAISE_SCORE = " A higher priority_hint raises it."
+_ADVICE = {"SCORE_DEFER": _RAISE_SCORE, "SCORE_BELOW_THRESHOLD": _RAISE_SCORE}
+"""What the sender can do about it, for those who did not know that there is a score."""
 
 
 class DigestHit(Hit, frozen=True, gc=False):
@@ -226,3 +244,17 @@ def _critical_route(context: RuleContext) -> ChannelRoute:
 
 def _delivers_all(context: RuleContext) -> bool:
     return context.kind is not None and context.kind.deliver == "all"
+
+
+# -- why, in a sentence
+
+
+def sentence(verdict: Verdict) -> str:
+    """Return why the verdict was given, in a sentence."""
+    reason = verdict.reasons[-1]
+    plain = _EXHAUSTED.get(verdict.answer) if reason == "DEFER_EXHAUSTED" else _PLAIN.get(reason)
+    if plain:
+        return plain
+    said = RULES.sentence_for(verdict, reason) if verdict.table == RULES.name else ""
+    said = said or REASONS.get(reason, reason)
+    return f"{said[0].upper()}{said[1:]}.{_ADVICE.get(reason, '')}"

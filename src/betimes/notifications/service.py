@@ -25,7 +25,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery
 from betimes.notifications.decide import INBOX, command_problems, item_of, name_problems
-from betimes.notifications.evaluation import may_be_scored
+from betimes.notifications.evaluation import may_be_scored, sentence
 from betimes.notifications.history import deliveries_of, load_history
 from betimes.notifications.inboxes import Inboxes
 from betimes.notifications.incidents import shared_incident
@@ -41,7 +41,6 @@ from betimes.notifications.model import (
 )
 from betimes.notifications.policy import NotificationsPolicy
 from betimes.notifications.rule_context import RuleContext
-from betimes.notifications.sentences import sentence
 from betimes.notifications.views import (
     BATCH_MAX,
     STATUS_BATCH_MAX,

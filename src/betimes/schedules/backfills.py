@@ -1,4 +1,4 @@
-"""The decider of backfills: it fires a past range of a schedule's occurrences, a few at a time.
+"""The decider and the fold of backfills: one fires a past range of a schedule's occurrences, a few at a time.
 
 A backfill names the instants it will look at next in a command to itself, so that its turn loads their runs: an instant
 that has one is `existing`. Its ticks are recorded on the schedule's stream under their ordinary names. The end of a run
@@ -13,14 +13,13 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Event, Refusal, Send, Settled, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Index, Refusal, Send, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
 from betimes.domain.derivation import derive
 from betimes.domain.run_requests import RunRequests, ends_at_once, run_streams
-from betimes.schedules.backfill_fold import alarm, fold, index
 from betimes.schedules.backfill_model import (
     BACKFILL_CHECK_S,
     BACKFILL_STEP,
@@ -192,6 +191,51 @@ def needs(stream: StreamId, command: BackfillCommands | Wake | Settled, policy: 
             return (schedule_stream(stream.tenant, schedule_id), *runs)
         case _:
             return ()
+
+
+# -- the fold, the alarm and the index
+
+
+def fold(state: BackfillState | None, event: BackfillEvents) -> BackfillState:
+    if isinstance(event, BackfillStarted):
+        return derive(BackfillState, event, created_at=event.at, through_at=event.from_at - 1)
+    assert state is not None
+    match event:
+        case BackfillAdvanced():
+            return _fold_advance(state, event)
+        case BackfillRunFinished(run_id, _, failed, check_at):
+            running = tuple(run for run in state.running if run != run_id)
+            done, failures = state.done + (not failed), state.failed + failed
+            return replace(state, running=running, done=done, failed=failures, check_at=check_at)
+        case BackfillChecked(_, check_at):
+            return replace(state, check_at=check_at)
+        case BackfillPaused():
+            return replace(state, status="paused", check_at=None)
+        case BackfillResumed(_, check_at):
+            return replace(state, status="running", check_at=check_at)
+        case BackfillEnded(status, at):
+            return replace(state, status=status, finished_at=at, check_at=None)
+
+
+def _fold_advance(state: BackfillState, event: BackfillAdvanced) -> BackfillState:
+    return replace(
+        state,
+        check_at=event.check_at,
+        through_at=event.through_at,
+        is_old=event.is_old,
+        existing=state.existing + event.existing,
+        failed=state.failed + event.failed,
+        done=state.done + event.done,
+        running=(*state.running, *event.running),
+    )
+
+
+def alarm(state: BackfillState) -> Instant | None:
+    return state.check_at if state.status == "running" else None
+
+
+def index(state: BackfillState) -> Index:
+    return Index(status=state.status, owner=state.schedule_id)
 
 
 BACKFILL: Decider[BackfillState] = Decider(

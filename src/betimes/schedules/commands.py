@@ -14,9 +14,8 @@ from betimes.cli.output import show, show_json
 from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
 from betimes.domain.run_briefs import RunBrief
-from betimes.schedules.recurrence_views import PreviewRequest
 from betimes.schedules.service import schedule_request
-from betimes.schedules.views import Tick
+from betimes.schedules.views import PreviewRequest, Tick
 
 TICK_COLUMNS = (
     *("scheduled_for", "status", "cause", "reason", "count"),

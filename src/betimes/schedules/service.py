@@ -63,12 +63,14 @@ from betimes.schedules.model import (
     tick_id_of,
 )
 from betimes.schedules.recurrence import RECURRENCE_RULES
-from betimes.schedules.recurrence_views import Preview, PreviewRequest, PreviewTick
 from betimes.schedules.views import (
     SCHEDULE_READ_ONLY,
     BackfillRequest,
     BackfillView,
     BackfillWritten,
+    Preview,
+    PreviewRequest,
+    PreviewTick,
     ScheduleRequest,
     ScheduleStatus,
     ScheduleView,

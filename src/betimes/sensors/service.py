@@ -33,7 +33,6 @@ from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
 from betimes.sensors.checks import SENSOR_RULES, sensor_problems
-from betimes.sensors.evaluation_views import dry_run_view, evaluation_in, evaluation_rows
 from betimes.sensors.evaluations import read_answer
 from betimes.sensors.messages import parse_batch, parse_message
 from betimes.sensors.model import (
@@ -57,8 +56,7 @@ from betimes.sensors.model import (
     ShelveSensor,
     message_key,
 )
-from betimes.sensors.proof import Proof, is_proven
-from betimes.sensors.secrets import fresh_secret, stored_secret
+from betimes.sensors.proof import Proof, fresh_secret, is_proven, stored_secret
 from betimes.sensors.views import (
     SENSOR_READ_ONLY,
     EvaluationView,
@@ -69,6 +67,9 @@ from betimes.sensors.views import (
     SensorType,
     SensorView,
     SensorWritten,
+    dry_run_view,
+    evaluation_in,
+    evaluation_rows,
     sensor_view,
     sensor_written,
 )

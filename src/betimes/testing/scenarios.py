@@ -26,8 +26,7 @@ from betimes.core.policies import Body, Policy, PolicyBook
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.codecs import Kinds
-from betimes.engine.jobs import WAKE, Job, Submission
-from betimes.engine.required_streams import note_streams
+from betimes.engine.jobs import WAKE, Job, Submission, note_streams
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Changes
 from betimes.engine.turn import LoadedStream, OtherEvents, Turn, fold_events, fold_stream, take_turn, turn_instant

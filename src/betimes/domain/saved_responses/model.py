@@ -10,7 +10,9 @@ from typing import TypeAlias
 import msgspec
 
 from betimes.core.canonical import digest
+from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import DAY, Instant
+from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 
 KIND = "answer"
@@ -41,3 +43,34 @@ class AnswerState(msgspec.Struct, frozen=True, gc=False):
 
 def answer_stream(tenant: str, collection: str, key: str) -> StreamId:
     return StreamId(tenant, KIND, digest(collection, key)[:40])
+
+
+# -- the decider
+
+
+def decide(
+    view: View[AnswerState], command: KeepAnswer | Wake | Settled, policy: Policy, now: Instant
+) -> Decision | Refusal:
+    match command:
+        case KeepAnswer(body):
+            return Decision((AnswerKept(now + KEPT),), reply=body)
+        case Wake():
+            return Decision((AnswerForgotten(),)) if view.state else Decision()
+        case Settled():
+            return Refusal("NOT_A_COMMAND", "an answer calls nobody")
+
+
+def fold(state: AnswerState | None, event: Events) -> AnswerState | None:
+    return AnswerState(event.forget_at) if isinstance(event, AnswerKept) else None
+
+
+ANSWER: Decider[AnswerState] = Decider(
+    kind=KIND,
+    state=AnswerState,
+    commands=KeepAnswer,
+    events=Events,
+    replies=str,
+    decide=decide,
+    fold=fold,
+    alarm=lambda state: state.forget_at,
+)

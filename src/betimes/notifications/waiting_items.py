@@ -1,15 +1,21 @@
-"""Preference changes: waiting items are evaluated again, and no deferral is counted.
+"""Items that wait when the preferences or the policy change. No deferral is counted.
 
-Each item is evaluated at this instant by the old preferences and by the new ones. Where both agree it waits as
-promised, so that a new address postpones nothing. Where they differ, the new ones hold: the item ends, waits for
-another instant, or is due at once. Items due at once go out with the wakes that follow, one segment each.
+**Preferences.** Each item is evaluated at this instant by the old preferences and by the new ones. Where both agree it
+waits as promised, so that a new address postpones nothing. Where they differ, the new ones hold: the item ends, waits
+for another instant, or is due at once. Items due at once go out with the wakes that follow, one segment each.
+
+**The policy.** LATER is a promise, so nothing is postponed further. A pause whose length the policy gives (a digest's
+window, a type's cooldown, the pauses after a low score and after a burst) ends when it ends by the new policy. An item
+that waits for a cap keeps its instant and is evaluated by the new caps then; so does an item that was put off more than
+once, because it does not record when that was.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.instants import Instant
+from betimes.core.deciders import Decision
+from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Hit
 from betimes.notifications.decision_builder import DecisionBuilder
 from betimes.notifications.deferral import keep_item
@@ -18,6 +24,7 @@ from betimes.notifications.fold import fold
 from betimes.notifications.model import Held, InboxState, Item, Postponed, Preferences, Released
 from betimes.notifications.objections import find_digest_objection
 from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rules import cooldown_ends_at
 
 
 def reevaluate_waiting(builder: DecisionBuilder, chosen: Preferences) -> None:
@@ -74,3 +81,35 @@ def _apply_hit(
     for event in builder.events[written:]:
         inbox = fold(inbox, event)  # type: ignore[arg-type]
     return inbox
+
+
+def advance_waiting(builder: DecisionBuilder) -> Decision:
+    """Move waiting items to an earlier instant where the policy in force allows it."""
+    sooner: dict[Instant, list[int]] = {}
+    for item in builder.inbox.waiting:
+        until_at = _until(builder.context(item))
+        if until_at is not None and until_at < item.until_at:
+            sooner.setdefault(until_at, []).append(item.version)
+    builder.events += [Held(tuple(items), until_at) for until_at, items in sooner.items()]
+    return builder.build()
+
+
+def _until(context: RuleContext) -> Instant | None:
+    """Return when the item's pause ends by the policy in force; `None` if that cannot be known."""
+    item, policy = context.item, context.policy
+    if item.digest:
+        return context.next_digest(context.now)
+    match item.reasons[-1:]:
+        case ("COOLDOWN_ACTIVE",):
+            return context.outside_quiet(max(context.now, cooldown_ends_at(context) or 0))
+        case ("SCORE_DEFER",) if item.defer_count == 1:
+            return _after_pause(context, policy.score_defer_s)
+        case ("FATIGUE_CAP_5M",) if item.defer_count == 1:
+            return _after_pause(context, policy.fatigue.burst_pause_s)
+        case _:
+            return None
+
+
+def _after_pause(context: RuleContext, pause_s: int) -> Instant:
+    # An item that was put off once was put off when it arrived.
+    return context.outside_quiet(max(context.now, context.item.accepted_at + pause_s * SECOND))
