@@ -145,7 +145,7 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("betimes.ledger.effect_actions.PAGE_MAX", PAGE // 4)  # there are few dead letters at first
     monkeypatch.setattr("betimes.ledger.verdict_ranges.DAYS_MAX", PAGE)
     monkeypatch.setattr("betimes.ledger.statistics.PAGE_MAX", PAGE)
-    monkeypatch.setattr("betimes.domain.definitions.SEGMENTS_MAX", PAGE)
+    monkeypatch.setattr("betimes.domain.segment_lists.SEGMENTS_MAX", PAGE)
     monkeypatch.setattr("betimes.scores.service.READ_MAX", PAGE)
     monkeypatch.setattr("betimes.scores.service.SCORES_MAX", 2 * PAGE)
     for name in ("upcoming.COUNTED_MAX", "upcoming.SAMPLED_MAX", "upcoming.LATE_MAX", "fleet.COUNT_MAX"):

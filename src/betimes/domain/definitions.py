@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
-from msgspec.structs import replace
 
 from betimes.core.canonical import encode, fingerprint
 from betimes.core.checks import Examined, Problem, Rule, broken_rules, check_value, refusal
@@ -24,15 +23,15 @@ from betimes.core.streams import StreamId
 from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
-from betimes.domain.paging import Listing, NumberPlace, Page, UnreadableRow, cursor_after
+from betimes.domain.paging import Listing, Page, cursor_after
 from betimes.domain.requests import examine_request, in_slices
 from betimes.domain.run_briefs import RunBrief, find_failing_calls, run_brief
+from betimes.domain.segment_lists import events_in
 from betimes.domain.service import demanded_stream
 from betimes.domain.target_names import scope_to_save, unknown_names, unserved_names
 from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark
-from betimes.engine.codecs import checkpoint_of
-from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamRow
+from betimes.engine.store import PAGE_MAX, StreamRow
 from betimes.runs.model import RunState, run_stream
 
 
@@ -47,20 +46,12 @@ Request = TypeVar("Request")
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Shown = TypeVar("Shown", bound=Versioned)
 Written = TypeVar("Written", bound=Versioned)
-Row = TypeVar("Row")
 Item = TypeVar("Item")
-RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
-"""What a segment with these events holds, each with its number from 1."""
-Wanted: TypeAlias = Callable[[Row], bool]
 ShowState: TypeAlias = Callable[[str, Any], Any]
 """Of an id and its state."""
 ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
 """The same, with warnings and the segment that wrote it."""
 PATCH_TRIES = 5
-SEGMENTS_MAX = 300
-"""Segments that one page of a list looks through, about; what is left is behind its cursor."""
-READ_MAX = 100
-"""Segments that are read at once, if not more are asked for."""
 
 
 class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
@@ -271,56 +262,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         _, segments = await self.engine.store.history(demanded_stream(stream), version - 1, 1)
         return segments[0] if segments and segments[0].version == version else None
 
-    async def _rows_back(
-        self,
-        source: StreamId | LedgerQuery,
-        place: NumberPlace | None,
-        limit: int,
-        rows_of: RowsOf[Row],
-        is_wanted: Wanted[Row],
-    ) -> tuple[Listing[Row], NumberPlace | None]:
-        """Return up to `limit` rows that segments hold, newest first, and where the next page starts.
-
-        The segments are those of a stream, or those that a query of the ledger chooses.
-
-        A place is a segment and one of its rows, counted from 1: the next page starts before it.
-        """
-        if not isinstance(source, LedgerQuery):
-            demanded_stream(source)
-        resumed, row_before = (place.number, place.row) if place else (0, 0)
-        # The segment in which the last page ended is read again: some of its rows may be left.
-        before = resumed + 1 if place else 0
-        found, last = Listing[Row](), NumberPlace(0)
-        # One more than a page, to tell whether there is another.
-        looked_at, size = 0, limit + 1
-        while looked_at < SEGMENTS_MAX:
-            segments = await self._segments_back(source, before, size)
-            async for segment in in_slices(segments):
-                for number, row in reversed(self._rows_in(segment, rows_of)):
-                    if segment.seq == resumed and number >= row_before:
-                        continue
-                    if not (isinstance(row, UnreadableRow) or is_wanted(row)):
-                        continue
-                    if len(found) == limit:
-                        return found, last
-                    found.add(row)
-                    last = NumberPlace(segment.seq, number)
-            if len(segments) < size:
-                return found, None
-            looked_at += size
-            before, size = segments[-1].seq, max(size, READ_MAX)
-        return found, NumberPlace(before)
-
-    def _rows_in(self, segment: Segment, rows_of: RowsOf[Row]) -> list[tuple[int, Any]]:
-        """Return the rows of a segment with their numbers; one that cannot be read is a single row, marked."""
-        found: Listing[tuple[int, Row]] = Listing()
-        with found.reading(segment):
-            found.items += rows_of(segment, self.events_in(segment))
-        return [(1, row) for row in found.unreadable] or list(found.items)
-
     def events_in(self, segment: Segment) -> tuple[Event, ...]:
         """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
-        return () if checkpoint_of(segment) else self.engine.kinds.of(segment.stream).events(segment)
+        return events_in(self.engine.kinds, segment)
 
     async def _page_of_states(
         self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
@@ -332,13 +276,6 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
                 state = self.engine.kinds.state_in(row.stream, row)
                 found.items.append(view_of(row.stream.id, state))
         return found.page(cursor_after(filters, last) if last else None)
-
-    async def _segments_back(self, source: StreamId | LedgerQuery, before: int, limit: int) -> list[Segment]:
-        if isinstance(source, LedgerQuery):
-            query = source
-        else:
-            query = LedgerQuery(tenant=source.tenant, kind=source.kind, id=source.id)
-        return await self.engine.store.ledger(replace(query, after=before, backwards=True, limit=limit))
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
         """Return the outcome of each run that exists and can be read."""

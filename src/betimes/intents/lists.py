@@ -6,7 +6,7 @@ that order (`listed_at`), cooling or not. Alarms that are due and that nobody ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 from msgspec.structs import replace
@@ -15,10 +15,11 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, Listing, UnreadableRow
-from betimes.engine.codecs import Kind, checkpoint_of
+from betimes.domain.paging import InstantPlace, Listing, Page
+from betimes.domain.segment_lists import list_rows
+from betimes.engine.codecs import Kind
 from betimes.engine.engine import Engine
-from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
+from betimes.engine.store import StreamQuery, StreamRow
 from betimes.intents.decide import state_at
 from betimes.intents.definitions import WorkerChoice
 from betimes.intents.fold import COOLING, SOURCES, TYPES, sorts_of
@@ -27,9 +28,6 @@ from betimes.intents.views import ExecutionView, IntentView, execution_view, int
 
 ROUNDS_MAX = 5
 """How many times as many rows as are asked for one page looks at."""
-HISTORY_PAGE = 200
-
-
 WORKERS: tuple[WorkerChoice, ...] = get_args(WorkerChoice)
 
 
@@ -90,40 +88,22 @@ def is_pending(state: IntentState, now: Instant) -> bool:
 
 
 async def executions(
-    engine: Engine, stream: StreamId, after: int, limit: int
-) -> tuple[Listing[ExecutionView], int | None]:
-    """Return executions newest first, from before the place `after`, and where to go on, if there may be more."""
-    found: Listing[ExecutionView] = Listing()
+    engine: Engine, stream: StreamId, filters: Any, limit: int, cursor: str | None
+) -> Page[ExecutionView]:
+    """Return executions, newest first."""
     kind = engine.kinds.of(stream)
-    for _ in range(LOOKED_AT_MAX // HISTORY_PAGE):
-        segments = await engine.store.ledger(
-            LedgerQuery(
-                after=after, backwards=True, tenant=stream.tenant, kind=stream.kind, id=stream.id, limit=HISTORY_PAGE
-            )
-        )
-        for segment in segments:
-            if view := _execution(kind, segment):
-                if len(found) == limit:
-                    return found, after
-                found.add(view)
-            after = segment.seq
-        if len(segments) < HISTORY_PAGE:
-            return found, None
-    return found, after
 
-
-def _execution(kind: Kind, segment: Segment) -> ExecutionView | UnreadableRow | None:
-    """Return what a segment executed, if anything; one that cannot be read is marked."""
-    read: Listing[ExecutionView] = Listing()
-    with read.reading(segment):
-        events: Any = () if checkpoint_of(segment) else kind.events(segment)
+    def rows_of(segment: Segment, events: Sequence[Any]) -> Iterator[tuple[int, ExecutionView]]:
         if view := execution_view(segment, events, _fire_command(kind, segment)):
-            return view
-    return next(iter(read.unreadable), None)
+            yield 1, view
+
+    found, more = await list_rows(engine, stream, rows_of, filters, limit, cursor)
+    return found.page(more)
 
 
-def _fire_command(kind: Any, segment: Segment) -> FireIntent | None:
+def _fire_command(kind: Kind, segment: Segment) -> FireIntent | None:
     if segment.command is None or not segment.command.startswith('{"type":"FireIntent"'):
         return None
-    command: FireIntent = kind.command(segment.command, segment)
+    command = kind.command(segment.command, segment)
+    assert isinstance(command, FireIntent)
     return command

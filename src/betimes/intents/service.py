@@ -30,7 +30,6 @@ from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.paging import (
     InstantPlace,
     Listing,
-    NumberPlace,
     Page,
     check_filters,
     checked_limit,
@@ -292,13 +291,10 @@ class Intents(BulkChanges):
     @check_filters
     async def history(self, intent_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[ExecutionView]:
         """Executions, newest first; also of an intent that was deleted."""
-        stream, limit = self._stream(intent_id), checked_limit(limit)
+        stream = self._stream(intent_id)
         if not await self.engine.store.load([stream]):
             raise NotFound(f"there is no intent {intent_id!r}")
-        filters = ("history", self.caller.tenant, intent_id)
-        place = place_of(cursor, filters, NumberPlace)
-        found, more = await executions(self.engine, stream, place.number if place else 0, limit)
-        return found.page(None if more is None else cursor_of(filters, NumberPlace(more)))
+        return await executions(self.engine, stream, ("history", self.caller.tenant, intent_id), limit, cursor)
 
     # -- how it is done
 

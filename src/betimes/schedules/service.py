@@ -24,17 +24,15 @@ from betimes.core.zones import zone
 from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
 from betimes.domain.derivation import derive
 from betimes.domain.paging import (
-    NumberPlace,
     Page,
     check_filters,
     checked_limit,
-    cursor_of,
     look_through,
     page_of,
-    place_of,
 )
 from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
+from betimes.domain.segment_lists import list_rows
 from betimes.domain.warnings import Remark
 from betimes.engine.store import LedgerQuery, StreamQuery
 from betimes.schedules.backfill_model import (
@@ -204,12 +202,11 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     async def _read_ticks(
         self, source: StreamId | LedgerQuery, filters: Any, status: str | None, limit: int, cursor: str | None
     ) -> Page[Tick]:
-        place = place_of(cursor, filters, NumberPlace)
-        found, place = await self._rows_back(
-            source, place, checked_limit(limit), _tick_rows, lambda tick: status in (None, tick.status)
+        found, more = await list_rows(
+            self.engine, source, _tick_rows, filters, limit, cursor, lambda tick: status in (None, tick.status)
         )
         found.items = await self._with_runs(found.items)
-        return found.page(cursor_of(filters, place) if place else None)
+        return found.page(more)
 
     async def _with_runs(self, ticks: Ticks) -> Ticks:
         runs = await self.runs([tick.run_id for tick in ticks if tick.run_id])

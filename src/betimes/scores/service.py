@@ -27,22 +27,17 @@ from betimes.core.policies import Policy
 from betimes.core.segments import Recorded, Segment
 from betimes.domain.derivation import derive
 from betimes.domain.paging import (
-    LOOKED_AT_MAX,
     Listing,
-    NumberPlace,
     Page,
-    UnreadableRow,
     after_row,
     check_filters,
     checked_limit,
     cursor_after,
-    cursor_of,
     page_of,
-    place_of,
 )
 from betimes.domain.requests import check_request, require_list
-from betimes.engine.codecs import checkpoint_of
-from betimes.engine.store import PAGE_MAX, LedgerQuery, StreamQuery, StreamRow
+from betimes.domain.segment_lists import list_rows
+from betimes.engine.store import StreamQuery, StreamRow
 from betimes.scores.amounts import Micro, micro
 from betimes.scores.model import (
     KIND,
@@ -72,7 +67,6 @@ from betimes.scores.views import (
 )
 
 Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
-_Entries: TypeAlias = list[HistoryEntry | UnreadableRow]
 _Imported: TypeAlias = list[WrittenScore | BetimesError]
 SCORES_MAX = 500
 """Scores that one page of a list looks at: each is computed as of now before it can be compared."""
@@ -333,38 +327,19 @@ class Scores(Sweeps):
     ) -> Page[HistoryEntry]:
         """List what happened to a score, newest first."""
         filters = ["score history", self.caller.tenant, user_id, event_type]
-        begin = place_of(cursor, filters, NumberPlace) or NumberPlace(0)
-        seq, skip = begin.number, begin.row
-        found: Listing[HistoryEntry] = Listing()
-        size = checked_limit(limit)
         stream = self.stream(KIND, user_id)
         if stream not in await self.engine.store.load([stream]):
             raise NotFound(f"there is no score of {user_id!r}; create it, or send an interaction")
-        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
-            query = LedgerQuery(after=seq, backwards=True, tenant=stream.tenant, kind=KIND, id=user_id, limit=PAGE_MAX)
-            segments = await self.engine.store.ledger(query)
-            for segment in segments:
-                for place, entry in enumerate(self._entries(segment)):
-                    if place < skip or not _is_asked_for(entry, event_type):
-                        continue
-                    if len(found) == size:
-                        return found.page(cursor_of(filters, NumberPlace(segment.seq + 1, place)))
-                    found.add(entry)
-                skip, seq = 0, segment.seq
-            if len(segments) < PAGE_MAX:
-                return found.page()
-        return found.page(cursor_of(filters, NumberPlace(seq)))
-
-    def _entries(self, segment: Segment) -> _Entries:
-        found: Listing[HistoryEntry] = Listing()
-        with found.reading(segment):
-            if not checkpoint_of(segment):
-                found.items += history_entries(segment, self.engine.kinds.of(segment.stream).events(segment))[::-1]
-        return [*found.unreadable, *found.items]
-
-
-def _is_asked_for(entry: HistoryEntry | UnreadableRow, event_type: HistoryType | None) -> bool:
-    return isinstance(entry, UnreadableRow) or event_type in (None, entry.event_type)
+        found, more = await list_rows(
+            self.engine,
+            stream,
+            lambda segment, events: enumerate(history_entries(segment, tuple(events)), start=1),
+            filters,
+            limit,
+            cursor,
+            lambda entry: event_type in (None, entry.event_type),
+        )
+        return found.page(more)
 
 
 def _fits(score: Score, game_status: str | None, chapter: str | int | None, overdue: bool | None) -> bool:

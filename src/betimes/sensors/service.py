@@ -27,8 +27,9 @@ from betimes.domain import paging
 from betimes.domain.definitions import Definitions, raise_problems, request_of, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import handler_problems
-from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
+from betimes.domain.paging import Page, check_filters, checked_limit
 from betimes.domain.requests import read_off_loop
+from betimes.domain.segment_lists import list_rows
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
@@ -327,16 +328,15 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def _read_evaluations(
         self, source: StreamId | LedgerQuery, filters: Any, status: str | None, limit: int, cursor: str | None
     ) -> Page[EvaluationView]:
-        place, most = place_of(cursor, filters, NumberPlace), checked_limit(limit)
-        found, place = await self._rows_back(
-            source, place, most, evaluation_rows, lambda view: status in (None, view.status)
+        found, more = await list_rows(
+            self.engine, source, evaluation_rows, filters, limit, cursor, lambda view: status in (None, view.status)
         )
         views, found.items = found.items, []
         for view in views:
             with found.reading(view.segment_id or view.evaluation_id):
                 found.items += await self._complete_views(self.stream("sensor", view.sensor_id), view)
         found.items = await self._with_runs(found.items)
-        return found.page(cursor_of(filters, place) if place else None)
+        return found.page(more)
 
     async def _views_of_message(self, stream: StreamId, message_id: str) -> builtins.list[EvaluationView]:
         """Return the evaluations of a message, newest first: several if it was sent again after its key expired."""
