@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from betimes.core.canonical import encode
 from betimes.core.checks import Problem, Rule, broken_rules
 from betimes.core.deciders import Refusal
+from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.domain.targets import NotificationTarget, Target, TriggerTarget
 
@@ -22,6 +23,32 @@ PAYLOAD_BYTES_MAX = 64 * 1024
 DEFINITION_CHARS_MAX = 128 * 1024
 """Encoded size of a definition: its selections and payload go into every run it asks for."""
 PausedReason: TypeAlias = Literal["", "NOT_DECLARED"]
+
+
+# -- commands and events that every definition has, under tags of its own
+
+
+class ChangeIfVersion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change of whatever is there, or only of this version."""
+
+    if_version: int | None = None
+
+
+class PauseIfVersion(ChangeIfVersion, frozen=True):
+    reason: PausedReason = ""
+
+
+class OwnerDeclared(msgspec.Struct, frozen=True):
+    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
+
+    declared_by: str
+
+
+class DefinitionDeleted(msgspec.Struct, frozen=True):
+    at: Instant
+
+
+# -- owners
 
 
 class OwnedState(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
 from uuid import uuid4
@@ -23,15 +23,15 @@ from betimes.core.streams import StreamId
 from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.definition_rules import id_problems
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
-from betimes.domain.paging import Listing, Page, cursor_after
-from betimes.domain.requests import examine_request, in_slices
+from betimes.domain.paging import Listing, Page, list_streams
+from betimes.domain.requests import examine_request
 from betimes.domain.run_briefs import RunBrief, find_failing_calls, run_brief
 from betimes.domain.segment_lists import events_in
 from betimes.domain.service import demanded_stream
 from betimes.domain.target_names import scope_to_save, unknown_names, unserved_names
 from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark
-from betimes.engine.store import PAGE_MAX, StreamRow
+from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 from betimes.runs.model import RunState, run_stream
 
 
@@ -250,13 +250,6 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         collection = f"{demanded_stream(stream).kind}s"
         return await self.submit(stream, command, key=key, collection=collection, request=request)
 
-    async def require_state(self, stream: StreamId) -> Any:
-        """Return the state; raise `NotFound` if there is none."""
-        state = await self.state(stream)
-        if state is None:
-            raise NotFound(f"there is no {stream.kind} {stream.id!r}")
-        return state
-
     async def segment(self, stream: StreamId, version: int) -> Segment | None:
         """One segment of a stream, if it was not pruned."""
         _, segments = await self.engine.store.history(demanded_stream(stream), version - 1, 1)
@@ -266,16 +259,21 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         """Return the events of a segment; a checkpoint, which stands for what was pruned, has none."""
         return events_in(self.engine.kinds, segment)
 
-    async def _page_of_states(
-        self, view_of: Callable[[str, Any], Item], rows: Sequence[StreamRow], last: StreamRow | None, filters: Any
+    async def _list(
+        self,
+        query: StreamQuery,
+        filters: Any,
+        limit: int,
+        cursor: str | None,
+        view_of: Callable[[str, Any], Item],
+        is_wanted: Callable[[StreamRow], bool] = lambda row: True,
     ) -> Page[Item]:
-        """Return the page of rows that were found; it goes on after the last that was looked at, if there is one."""
-        found: Listing[Item] = Listing()
-        async for row in in_slices(rows):
-            with found.reading(row.stream):
-                state = self.engine.kinds.state_in(row.stream, row)
-                found.items.append(view_of(row.stream.id, state))
-        return found.page(cursor_after(filters, last) if last else None)
+        """Return a page of streams, each as its state is shown."""
+
+        async def show(row: StreamRow) -> Item:
+            return view_of(row.stream.id, self.engine.kinds.state_in(row.stream, row))
+
+        return await list_streams(self.engine.store, query, filters, limit, cursor, show, is_wanted)
 
     async def runs(self, run_ids: list[str]) -> dict[str, RunBrief]:
         """Return the outcome of each run that exists and can be read."""

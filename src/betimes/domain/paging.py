@@ -14,7 +14,7 @@ still not be the last.
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import signature
@@ -28,6 +28,7 @@ from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRo
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.domain.json_view import JsonView
+from betimes.domain.requests import in_slices
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 Item = TypeVar("Item")
@@ -237,6 +238,24 @@ async def look_through(
         left = max(1, LOOKED_AT_MAX - looked_at)
         query = replace(query, after=row.stream, after_created_at=row.created_at, limit=min(PAGE_MAX, left))
     return found, last
+
+
+async def list_streams(
+    store: Store,
+    query: StreamQuery,
+    filters: Any,
+    limit: int,
+    cursor: str | None,
+    show: Callable[[StreamRow], Awaitable[Item]],
+    is_wanted: Callable[[StreamRow], bool] = lambda row: True,
+) -> Page[Item]:
+    """Return the page that a cursor leads to of the streams that are wanted, each as it is shown."""
+    rows, last = await look_through(store, page_of(query, cursor, filters), checked_limit(limit), is_wanted)
+    found: Listing[Item] = Listing()
+    async for row in in_slices(rows):
+        with found.reading(row.stream):
+            found.items.append(await show(row))
+    return found.page(cursor_after(filters, last) if last else None)
 
 
 def after_row(query: StreamQuery, row: StreamRow) -> StreamQuery:

@@ -125,6 +125,18 @@ class Service:
         [state] = await self.engine.load_states(demanded_stream(stream))
         return state
 
+    async def require_state(self, stream: StreamId) -> Any:
+        """Return the state; raise `NotFound` if there is none."""
+        state = await self.state(stream)
+        if state is None:
+            raise NotFound(f"there is no {stream.kind} {stream.id!r}")
+        return state
+
+    async def require_history(self, stream: StreamId) -> None:
+        """Raise `NotFound` if there never was such a stream; one that was deleted has a history."""
+        if not await self.engine.store.load([demanded_stream(stream)]):
+            raise NotFound(f"there is no {stream.kind} {stream.id!r}")
+
     async def state_after(self, recorded: Recorded) -> Any:
         """Return the stream's state as a command left it, also when it is answered from the record."""
         if not isinstance(recorded, Recorded):

@@ -29,20 +29,17 @@ from betimes.core.streams import StreamId
 from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.paging import (
     InstantPlace,
-    Listing,
     Page,
     check_filters,
     checked_limit,
-    cursor_after,
     cursor_of,
-    look_through,
-    page_of,
+    list_streams,
     place_of,
     stream_at,
 )
 from betimes.domain.requests import json_of
 from betimes.domain.warnings import Remark
-from betimes.engine.store import StreamQuery
+from betimes.engine.store import StreamQuery, StreamRow
 from betimes.intents.bulk_claims import claim_due
 from betimes.intents.check_times import next_checks
 from betimes.intents.decide import decide, state_at
@@ -170,19 +167,14 @@ class Intents(BulkChanges):
         query = StreamQuery(
             tenant=self.caller.tenant, kind="intent", owner=user_id, among=wanted if user_id is None else ()
         )
-        rows, last = await look_through(
-            self.engine.store,
-            page_of(query, cursor, filters),
-            checked_limit(limit),
-            lambda row: not wanted or row.status in wanted,
-        )
         now, policy = await self.engine.store.now(), await self._policy()
-        found: Listing[IntentView] = Listing()
-        for row in rows:
-            with found.reading(row.stream):
-                state = state_at(row.stream, state_of(self.engine, row), policy, now)
-                found.items.append(intent_view(row.stream.id, state, now))
-        return found.page(cursor_after(filters, last) if last else None)
+
+        async def show(row: StreamRow) -> IntentView:
+            return intent_view(row.stream.id, state_at(row.stream, state_of(self.engine, row), policy, now), now)
+
+        return await list_streams(
+            self.engine.store, query, filters, limit, cursor, show, lambda row: not wanted or row.status in wanted
+        )
 
     async def check(self, body: Body) -> CheckView:
         """Return the answer that making this intent would get, and when it would be checked; nothing is recorded."""
@@ -292,8 +284,7 @@ class Intents(BulkChanges):
     async def history(self, intent_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[ExecutionView]:
         """Executions, newest first; also of an intent that was deleted."""
         stream = self._stream(intent_id)
-        if not await self.engine.store.load([stream]):
-            raise NotFound(f"there is no intent {intent_id!r}")
+        await self.require_history(stream)
         return await executions(self.engine, stream, ("history", self.caller.tenant, intent_id), limit, cursor)
 
     # -- how it is done
@@ -318,9 +309,7 @@ class Intents(BulkChanges):
         return await self.engine.policy_of(self.caller.tenant)
 
     async def _state(self, stream: StreamId) -> IntentState:
-        state: IntentState | None = await self.state(stream)
-        if state is None:
-            raise NotFound(f"there is no intent {stream.id!r}")
+        state: IntentState = await self.require_state(stream)
         return state
 
     async def _submit(

@@ -14,7 +14,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.derivation import derive
-from betimes.domain.paging import Listing, Page, check_filters, checked_limit, cursor_after, look_through, page_of
+from betimes.domain.paging import Page, check_filters, checked_limit, list_streams
 from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
 from betimes.runs.model import (
@@ -170,17 +170,14 @@ class Runs(Triggers, Registry):
             tenant=self.caller.tenant, kind="run", owner=account_id, among=statuses if account_id is None else ()
         )
         wanted = {"trigger_type": trigger_type, "handler": handler}
-        rows, last = await look_through(
-            self.engine.store,
-            page_of(query, cursor, filters),
-            checked_limit(limit),
-            lambda row: row.status in statuses and self._fits(row, wanted),
-        )
-        found: Listing[RunView] = Listing()
-        for row in rows:
-            with found.reading(row.stream):
-                found.items.append(await self._view(row.stream, self._run_in(row), row.version))
-        return found.page(cursor_after(filters, last) if last else None)
+
+        async def show(row: StreamRow) -> RunView:
+            return await self._view(row.stream, self._run_in(row), row.version)
+
+        def is_wanted(row: StreamRow) -> bool:
+            return row.status in statuses and self._fits(row, wanted)
+
+        return await list_streams(self.engine.store, query, filters, limit, cursor, show, is_wanted)
 
     def _run_in(self, row: StreamRow) -> RunState:
         state: RunState = self.engine.kinds.state_in(row.stream, row)

@@ -15,7 +15,13 @@ from msgspec import UnsetType
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
-from betimes.domain.definition_rules import PausedReason
+from betimes.domain.definition_rules import (
+    ChangeIfVersion,
+    DefinitionDeleted,
+    OwnerDeclared,
+    PausedReason,
+    PauseIfVersion,
+)
 from betimes.domain.run_requests import RunRequested, Selection
 from betimes.domain.struct_forms import LEFT_OUT, stored
 from betimes.domain.targets import Target
@@ -118,19 +124,14 @@ class ShelveSchedule(_ScheduleCommand, frozen=True, tag=True):
     """The same with a definition that is not enabled: what the old one owes is not fired."""
 
 
-class EnableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class EnableSchedule(ChangeIfVersion, frozen=True, tag=True):
     """Let it tick from now on; this also leaves the status `error`."""
 
-    if_version: int | None = None
+
+class DisableSchedule(PauseIfVersion, frozen=True, tag=True): ...
 
 
-class DisableSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    if_version: int | None = None
-    reason: PausedReason = ""
-
-
-class DeleteSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    if_version: int | None = None
+class DeleteSchedule(ChangeIfVersion, frozen=True, tag=True): ...
 
 
 class TriggerSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -167,14 +168,10 @@ class ScheduleDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
     reason: PausedReason = ""
 
 
-class ScheduleDeclared(msgspec.Struct, frozen=True, tag=True):
-    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
-
-    declared_by: str
+class ScheduleDeclared(OwnerDeclared, frozen=True, tag=True): ...
 
 
-class ScheduleDeleted(msgspec.Struct, frozen=True, tag=True):
-    at: Instant
+class ScheduleDeleted(DefinitionDeleted, frozen=True, tag=True): ...
 
 
 class ScheduleAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

@@ -26,9 +26,6 @@ from betimes.domain.derivation import derive
 from betimes.domain.paging import (
     Page,
     check_filters,
-    checked_limit,
-    look_through,
-    page_of,
 )
 from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
@@ -107,10 +104,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         self, *, status: ScheduleStatus | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[ScheduleView]:
         """List schedules, the last created first."""
-        filters = ["schedules", self.caller.tenant, status]
         query = StreamQuery(tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,))
-        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
-        return await self._page_of_states(schedule_view, rows, last, filters)
+        return await self._list(query, ["schedules", self.caller.tenant, status], limit, cursor, schedule_view)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -176,8 +171,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     ) -> Page[Tick]:
         """List the ticks that were fired, skipped or failed, newest first."""
         stream = self.stream("schedule", schedule_id)
-        if not await self.engine.store.load([stream]):
-            raise NotFound(f"there is no schedule {schedule_id!r}")
+        await self.require_history(stream)
         filters = ["ticks", self.caller.tenant, schedule_id, status]
         return await self._read_ticks(stream, filters, status, limit, cursor)
 
@@ -246,10 +240,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     @check_filters
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:
         """List the backfills of a schedule, the last started first."""
-        filters = ["backfills", self.caller.tenant, schedule_id]
         query = StreamQuery(tenant=self.caller.tenant, kind="backfill", owner=schedule_id)
-        rows, last = await look_through(self.engine.store, page_of(query, cursor, filters), checked_limit(limit))
-        return await self._page_of_states(backfill_view, rows, last, filters)
+        return await self._list(query, ["backfills", self.caller.tenant, schedule_id], limit, cursor, backfill_view)
 
     async def get_backfill(self, schedule_id: str, backfill_id: str) -> BackfillView:
         return backfill_view(backfill_id, await self._found_backfill(schedule_id, backfill_id))

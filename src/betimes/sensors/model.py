@@ -15,7 +15,13 @@ from msgspec import UNSET, UnsetType
 from betimes.core.instants import Instant
 from betimes.core.names import HandlerName, Id, Url
 from betimes.core.streams import StreamId
-from betimes.domain.definition_rules import PausedReason
+from betimes.domain.definition_rules import (
+    ChangeIfVersion,
+    DefinitionDeleted,
+    OwnerDeclared,
+    PausedReason,
+    PauseIfVersion,
+)
 from betimes.domain.run_requests import RunRequested, Selection
 from betimes.domain.struct_forms import LEFT_OUT, stored
 from betimes.domain.targets import Target
@@ -166,17 +172,13 @@ class ShelveSensor(_SensorCommand, frozen=True, tag=True):
     """The same with a definition that is not enabled."""
 
 
-class EnableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    if_version: int | None = None
+class EnableSensor(ChangeIfVersion, frozen=True, tag=True): ...
 
 
-class DisableSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    if_version: int | None = None
-    reason: PausedReason = ""
+class DisableSensor(PauseIfVersion, frozen=True, tag=True): ...
 
 
-class DeleteSensor(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    if_version: int | None = None
+class DeleteSensor(ChangeIfVersion, frozen=True, tag=True): ...
 
 
 class RotateSecret(msgspec.Struct, frozen=True, tag=True):
@@ -239,14 +241,10 @@ class SensorDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     reason: PausedReason = ""
 
 
-class SensorDeclared(msgspec.Struct, frozen=True, tag=True):
-    """It belongs to this application, which pauses or deletes it when its code declares it no longer."""
-
-    declared_by: str
+class SensorDeclared(OwnerDeclared, frozen=True, tag=True): ...
 
 
-class SensorDeleted(msgspec.Struct, frozen=True, tag=True):
-    at: Instant
+class SensorDeleted(DefinitionDeleted, frozen=True, tag=True): ...
 
 
 class SecretsResealed(msgspec.Struct, frozen=True, tag=True):

@@ -23,11 +23,10 @@ from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
-from betimes.domain import paging
 from betimes.domain.definitions import Definitions, raise_problems, request_of, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import handler_problems
-from betimes.domain.paging import Page, check_filters, checked_limit
+from betimes.domain.paging import Page, check_filters
 from betimes.domain.requests import read_off_loop
 from betimes.domain.segment_lists import list_rows
 from betimes.domain.service import Caller
@@ -115,16 +114,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         cursor: str | None = None,
     ) -> Page[SensorView]:
         """List sensors, the last created first."""
-        filters = ["sensors", self.caller.tenant, status, sensor_type]
         among = () if status is None or sensor_type is not None else (status,)
         query = StreamQuery(tenant=self.caller.tenant, kind="sensor", owner=sensor_type, among=among)
-        rows, last = await paging.look_through(
-            self.engine.store,
-            paging.page_of(query, cursor, filters),
-            checked_limit(limit),
-            lambda row: status in (None, row.status),
-        )
-        return await self._page_of_states(sensor_view, rows, last, filters)
+        filters = ["sensors", self.caller.tenant, status, sensor_type]
+        return await self._list(query, filters, limit, cursor, sensor_view, lambda row: status in (None, row.status))
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))
@@ -299,8 +292,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     ) -> Page[EvaluationView]:
         """List evaluations, newest first. A message is there once: pending, and then with its outcome."""
         stream = self.stream("sensor", sensor_id)
-        if not await self.engine.store.load([stream]):
-            raise NotFound(f"there is no sensor {sensor_id!r}")
+        await self.require_history(stream)
         if message_id is not None:
             views = await self._views_of_message(stream, message_id)
             return Page([view for view in views if status in (None, view.status)])
