@@ -76,12 +76,15 @@ class Rule(msgspec.Struct, Generic[Case], frozen=True):
     says: str = ""
     """When it matched. `{count}` is a value it saw, `{count:time|times}` the value with its noun."""
     passes: str = ""
-    """When it did not."""
+    """When it did not; left out, it is the same."""
     absent: str = ""
     """When it did not because there was nothing to look at: its first value is `None`."""
     reads: tuple[str, ...] = ()
     """The settings of the policy that it goes by, as dotted paths: `runs.registry.{trigger_type}.mode`; a name in
     braces stands for one that the case gives."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "passes", self.passes or self.says)
 
     def sentence(self, step: Step, values: dict[str, Any], *, cut: bool) -> str:
         """Return what the rule says of a step, or that what it saw is missing."""

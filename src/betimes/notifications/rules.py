@@ -36,7 +36,7 @@ def _rule(
     *,
     sees: tuple[str, ...],
     says: str,
-    passes: str,
+    passes: str = "",
     absent: str = "",
     reads: tuple[str, ...] = (),
 ) -> Callable[[Callable[[RuleContext], Finding]], PipelineRule]:
@@ -169,7 +169,6 @@ def forced_delivery(context: RuleContext) -> Finding:
     "NEVER or LATER FATIGUE_CAP_24H, at 08:00 the next day local",
     sees=("count", "cap"),
     says="the person was told {count:time|times} within 24 hours; the cap is {cap}",
-    passes="the person was told {count:time|times} within 24 hours; the cap is {cap}",
     reads=("fatigue.day.cap", "fatigue.day.span_s", "fatigue.day_resumes", "jitter_s"),
 )
 def fatigue_24h(context: RuleContext) -> Finding:
@@ -189,7 +188,6 @@ def fatigue_24h(context: RuleContext) -> Finding:
     "LATER FATIGUE_CAP_1H, at the next full hour local",
     sees=("count", "cap"),
     says="the person was told {count:time|times} within the hour; the cap is {cap}",
-    passes="the person was told {count:time|times} within the hour; the cap is {cap}",
     reads=("fatigue.hour.cap", "fatigue.hour.span_s", "jitter_s"),
 )
 def fatigue_1h(context: RuleContext) -> Finding:
@@ -207,7 +205,6 @@ def fatigue_1h(context: RuleContext) -> Finding:
     "LATER FATIGUE_CAP_5M, in 15 minutes",
     sees=("count", "cap"),
     says="the person was told {count:time|times} within 5 minutes; the cap is {cap}",
-    passes="the person was told {count:time|times} within 5 minutes; the cap is {cap}",
     reads=("fatigue.burst.cap", "fatigue.burst.span_s", "fatigue.burst_pause_s", "jitter_s"),
 )
 def fatigue_5m(context: RuleContext) -> Finding:
