@@ -124,9 +124,10 @@ def test_values_that_are_not_recorded_are_not_made_up() -> None:
     assert sentences(Step("ban"), cut=True) == ["it did not match; what it saw is not recorded"]
 
 
-def test_a_rule_without_a_sentence_for_it_says_nothing() -> None:
-    [first, *_] = TABLE.explain(TABLE.judge(case()))
-    assert (first.sentence, first.values) == ("", {"closed": 0})
+def test_a_rule_with_one_sentence_says_it_whether_it_matched_or_not_and_one_without_any_says_nothing() -> None:
+    [first, *_, last] = TABLE.explain(TABLE.judge(case()))
+    assert (first.sentence, first.values) == ("The gate is closed: 0.", {"closed": 0})
+    assert last.sentence == ""
 
 
 def bytes_of(trace: tuple[Step, ...]) -> int:

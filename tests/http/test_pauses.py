@@ -10,7 +10,7 @@ import msgspec
 from betimes.app.routes import ROUTES
 from betimes.catalogue import DECIDERS
 from betimes.core.streams import StreamId
-from betimes.engine.cache import Cached
+from betimes.engine.codecs import Cached
 from betimes.notifications.model import Delivery, InboxState
 from tests.http.extremes import NOTE
 from tests.http.pauses import (

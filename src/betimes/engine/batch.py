@@ -36,8 +36,7 @@ from betimes.core.errors import (
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, checked_stream
-from betimes.engine.cache import Cached, StateCache
-from betimes.engine.codecs import Kinds
+from betimes.engine.codecs import Cached, Kinds, StateCache
 from betimes.engine.holds import TenantHold, hold_in_force, tenant_hold
 from betimes.engine.jobs import NEWS_PLACE, Ended, Job, Sent, note_streams
 from betimes.engine.policies import PoliciesInForce

@@ -2,11 +2,14 @@
 
 Text that does not decode is a `MalformedRow` that names the stream; text from a newer schema is refused as
 `NewerVersion`, because folding it and writing it back would lose what this code does not know.
+
+Decoded states are cached, bounded by the size of their text. An entry is trusted only at the version the store locked.
 """
 
 from __future__ import annotations
 
 import types
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -15,14 +18,18 @@ import msgspec
 
 from betimes.core.deciders import Checkpoint, Command, Decider, Event, Reconsider, Repair, Settled, Wake
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NewerVersion, UnknownKind
+from betimes.core.instants import Instant
 from betimes.core.scopes import allows, areas_of
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.core.verdicts import RuleTable, Verdict
+from betimes.engine.store import NOT_CACHED, Row, StreamRow
 
 Named: TypeAlias = StreamId | Segment | EffectId | str
 """What a text is of, named only when it cannot be read."""
 C = TypeVar("C", bound=Command)
+ENTRY_CHARS = 256
+"""What a cached state costs besides its text."""
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
@@ -243,3 +250,51 @@ def _is_one_object(value: Any, kind: Any) -> bool:
         return True
     members = get_args(kind) if get_origin(kind) in _UNIONS else (kind,)
     return any(get_origin(member) is Literal for member in members)
+
+
+# -- a cache of decoded states
+
+
+class Cached(msgspec.Struct, frozen=True, gc=False):
+    """A stream as its last segment left it, decoded."""
+
+    version: int
+    state: Any
+    at: Instant
+    alarm_at: Instant | None
+    digest: str
+    chars: int
+
+    @classmethod
+    def of_row(cls, kind: Kind, stream: StreamId, row: Row | StreamRow) -> Cached:
+        """Decode a row; raise what cannot be read."""
+        state = kind.state(stream, row.schema, row.state)
+        return cls(row.version, state, row.at, row.alarm_at, row.digest, ENTRY_CHARS + len(row.state or ""))
+
+
+NO_ENTRY = Cached(NOT_CACHED, None, 0, None, "", 0)
+"""Stands for a stream that is not cached, in the version that a store is asked with."""
+
+
+class StateCache(OrderedDict[StreamId, Cached]):
+    """Least recently used states leave first when the bound is passed."""
+
+    def __init__(self, chars_max: int) -> None:
+        super().__init__()
+        self._chars_max = chars_max
+        self._chars = 0
+
+    def put(self, stream: StreamId, entry: Cached) -> None:
+        """Keep a stream as it is now, as the one that was used last."""
+        # Taken out first: an ordered mapping keeps the place of a key that is set again, and this one was used last.
+        before = self.pop(stream, None)
+        self._chars += entry.chars - (before.chars if before else 0)
+        self[stream] = entry
+        while self._chars > self._chars_max:
+            self._chars -= self.popitem(last=False)[1].chars
+
+    def drop(self, stream: StreamId) -> None:
+        """Forget a stream."""
+        gone = self.pop(stream, None)
+        if gone:
+            self._chars -= gone.chars

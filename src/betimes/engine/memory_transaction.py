@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from betimes.core.instants import Instant
 from betimes.core.segments import GENESIS
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.cache import Cached, StateCache
+from betimes.engine.codecs import Cached, StateCache
 from betimes.engine.store import Changes, LockRequest, Row, SeenKey
 from betimes.engine.turn import LoadedStream
 

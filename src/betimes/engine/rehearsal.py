@@ -25,8 +25,7 @@ from betimes.core.policies import Policy, PolicyBook
 from betimes.core.segments import GENESIS, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.batch import Batch, StreamExists
-from betimes.engine.cache import Cached
-from betimes.engine.codecs import Kinds
+from betimes.engine.codecs import Cached, Kinds
 from betimes.engine.held_work import HeldWork, SentCommand
 from betimes.engine.jobs import WAKE, Job, Submission, correlation_of, note_streams
 from betimes.engine.memo import DecisionMemo, MemoTable, Move, WatchedPolicy

@@ -26,8 +26,7 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.engine.batch import Batch
-from betimes.engine.cache import NO_ENTRY, Cached, StateCache
-from betimes.engine.codecs import Kinds
+from betimes.engine.codecs import NO_ENTRY, Cached, Kinds, StateCache
 from betimes.engine.jobs import Job, note_streams
 from betimes.engine.policies import PoliciesInForce
 from betimes.engine.settings import EngineSettings

@@ -27,8 +27,7 @@ from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import GENESIS, Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
-from betimes.engine.cache import ENTRY_CHARS, Cached
-from betimes.engine.codecs import Kind
+from betimes.engine.codecs import ENTRY_CHARS, Cached, Kind
 from betimes.engine.holds import TenantHold
 from betimes.engine.jobs import WAKE, Job, Submission
 from betimes.engine.store import StreamWrite

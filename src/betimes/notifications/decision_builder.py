@@ -16,10 +16,9 @@ from betimes.core.verdicts import Verdict
 from betimes.domain.completions import TargetSettled
 from betimes.domain.hooks import hook_effects
 from betimes.notifications.feed_model import AddMessage, feed_stream
-from betimes.notifications.incidents import shared_incident
 from betimes.notifications.model import Delivered, Delivery, DeliveryFailed, InboxState, Item, Ref, Suppressed
 from betimes.notifications.policy import DELIVER, DELIVER_BY_FUNCTION, DELIVERY_PAUSES_S, IN_APP, NotificationsPolicy
-from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rule_context import RuleContext, shared_incident
 
 TAKEN_WITHIN, MOVES_ON_AFTER = MINUTE, 2 * MINUTE
 """When a call to a function must be begun, and have ended, if there is another channel to go on to."""

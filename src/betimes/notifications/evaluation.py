@@ -14,12 +14,11 @@ import msgspec
 
 from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Hit, Verdict
-from betimes.notifications import windows
 from betimes.notifications.composite_score import decimal_text
 from betimes.notifications.model import NotificationReply, Unenforced
 from betimes.notifications.policy import HOUR_S, IN_APP, AfterDeferrals
 from betimes.notifications.reasons import REASONS
-from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rule_context import RuleContext, count_within, free_at
 from betimes.notifications.rules import PIPELINE, RULES
 
 _CHANCES_MAX = 16
@@ -184,13 +183,13 @@ def _incident_ends_at(context: RuleContext) -> Instant | None:
 
 def _day_frees_at(context: RuleContext) -> Instant:
     cap = context.policy.fatigue.day
-    return windows.free_at(context.inbox.delivered, context.now, cap.span_s, cap.cap)
+    return free_at(context.inbox.delivered, context.now, cap.span_s, cap.cap)
 
 
 def _score_reached_at(context: RuleContext) -> Instant | None:
     """Return when the score reaches the lower threshold: it grows as deliveries leave the last hour."""
     never, delivered = context.thresholds.never, context.inbox.delivered
-    recent = windows.count(delivered, context.now, HOUR_S)
+    recent = count_within(delivered, context.now, HOUR_S)
     for left in reversed(range(recent)):
         if context.score_with(left).reaches(never):
             # So few are left once the one before them is an hour old.

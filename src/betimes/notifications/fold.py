@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 
 from msgspec.structs import replace
 
 from betimes.core.deciders import Index
 from betimes.core.instants import DAY, Instant, earliest
-from betimes.notifications import windows
 from betimes.notifications.model import (
     DELIVERIES_MAX,
     EXACT_MAX,
@@ -57,7 +57,7 @@ def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
         case Digested(item):
             return replace(inbox, waiting=_without(inbox.waiting, item))
         case DigestReleased(at, channel, delivery):
-            used, delivered = _add_use(inbox.used, (channel,), at), windows.add(inbox.delivered, at)
+            used, delivered = _add_use(inbox.used, (channel,), at), _add_instant(inbox.delivered, at)
             delivering = _add_delivery(inbox.delivering, delivery)
             return replace(inbox, delivered=delivered, used=used, delivering=delivering)
         case Delivered() | ChannelFailed():
@@ -97,7 +97,7 @@ def _add_released(inbox: InboxState, event: Released) -> InboxState:
         waiting = _without(waiting, event.item)
     return replace(
         inbox,
-        delivered=windows.add(inbox.delivered, event.at),
+        delivered=_add_instant(inbox.delivered, event.at),
         used=_add_use(inbox.used, event.channels, event.at),
         last_by_type={**inbox.last_by_type, event.event_type: event.at},
         seen=seen,
@@ -122,10 +122,16 @@ def _end_waiting(inbox: InboxState, item: int) -> InboxState:
     return inbox if len(others) == len(inbox.waiting) else _forget_texts(replace(inbox, waiting=others), (item,))
 
 
+def _add_instant(instants: tuple[Instant, ...], at: Instant) -> tuple[Instant, ...]:
+    """Add one to those of the last day, and drop those that are older."""
+    kept = instants[bisect_right(instants, at - DAY) :]
+    return (*kept, at)[-DELIVERIES_MAX:]
+
+
 def _add_use(
     used: dict[str, tuple[Instant, ...]], channels: tuple[str, ...], at: Instant
 ) -> dict[str, tuple[Instant, ...]]:
-    return {**used, **{channel: windows.add(used.get(channel, ()), at) for channel in channels}}
+    return {**used, **{channel: _add_instant(used.get(channel, ()), at) for channel in channels}}
 
 
 def _add_text(

@@ -30,7 +30,6 @@ from betimes.domain.paging import (
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
 from betimes.engine.store import PAGE_MAX, StreamQuery
-from betimes.notifications import windows
 from betimes.notifications.feed_model import FeedItem, FeedState, MarkRead, ReadAnswer, feed_stream
 from betimes.notifications.fold import HAS_INCIDENT
 from betimes.notifications.local_time import clock_text, minute_of_day
@@ -54,7 +53,7 @@ from betimes.notifications.model import (
 from betimes.notifications.policy import DAY_S, NotificationsPolicy
 from betimes.notifications.preferences import preference_rules
 from betimes.notifications.quiet_hours import QuietHours
-from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rule_context import RuleContext, count_within
 from betimes.notifications.views import (
     DAYS,
     BanRequest,
@@ -215,7 +214,7 @@ class Inboxes(Service):
         nothing = Item(0, "", "", (), now, "")
         context = RuleContext(self._inbox(user_id), inbox, shared.incident if shared else None, nothing, policy, now)
         fatigue = policy.fatigue
-        counts = [windows.count(inbox.delivered, now, cap.span_s) for cap in (fatigue.burst, fatigue.hour, fatigue.day)]
+        counts = [count_within(inbox.delivered, now, cap.span_s) for cap in (fatigue.burst, fatigue.hour, fatigue.day)]
         gathered = [item.until_at for item in inbox.waiting if item.digest]
         return NotificationState(
             user_id=user_id,
@@ -323,7 +322,7 @@ def _incident_view(incident: Incident) -> IncidentView:
 
 def _use(context: RuleContext, name: str) -> ChannelUse:
     cap = context.policy.channels[name].cap_24h
-    used = windows.count(context.inbox.used.get(name, ()), context.now, DAY_S)
+    used = count_within(context.inbox.used.get(name, ()), context.now, DAY_S)
     return ChannelUse(used, cap, moment(context.channel_free_at(name)) if cap is not None and used >= cap else None)
 
 

@@ -9,7 +9,6 @@ from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.notifications.model import (
     CloseIncident,
-    InboxState,
     Incident,
     IncidentAnswer,
     IncidentClosed,
@@ -18,14 +17,7 @@ from betimes.notifications.model import (
     IncidentOpened,
     IncidentState,
     OpenIncident,
-    incident_stream,
 )
-
-
-def shared_incident(view: View[InboxState]) -> Incident | None:
-    """Return the whole tenant's incident, as it was last committed."""
-    state = view.others.get(incident_stream(view.stream.tenant))
-    return state.incident if state else None
 
 
 def open_incident(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from msgspec.structs import replace
 
+from betimes.core.deciders import View
 from betimes.core.instants import SECOND, Instant
 from betimes.core.jitter import spread
 from betimes.core.streams import StreamId
-from betimes.notifications import windows
 from betimes.notifications.composite_score import CompositeScore, composite_score
 from betimes.notifications.digests import next_window
 from betimes.notifications.fingerprints import distance
-from betimes.notifications.model import InboxState, Incident, Item
+from betimes.notifications.model import InboxState, Incident, Item, incident_stream
 from betimes.notifications.policy import CRITICAL_TYPE, DAY_S, IN_APP, NotificationsPolicy, Thresholds
 from betimes.notifications.quiet_hours import awake_span, quiet_until
 
@@ -174,7 +175,7 @@ class RuleContext:
         channel = self.policy.channels.get(name)
         if channel is None or channel.cap_24h is None:
             return self.now
-        return windows.free_at(self.inbox.used.get(name, ()), self.now, DAY_S, channel.cap_24h)
+        return free_at(self.inbox.used.get(name, ()), self.now, DAY_S, channel.cap_24h)
 
     def has_room(self, name: str) -> bool:
         return self.channel_free_at(name) <= self.now
@@ -203,3 +204,21 @@ class RuleContext:
         policy, base = self.policy, self.kind.base if self.kind else 0
         hint = policy.hints.exact[self.item.priority]
         return composite_score(policy.weights.exact, hint, self.ai, base, recent, policy.recency_count)
+
+
+# Deliveries of the last day are sorted instants, so a sliding count is exact to the microsecond.
+def count_within(instants: tuple[Instant, ...], now: Instant, span_s: int) -> int:
+    """Return how many lie in `(now - span, now]`."""
+    return len(instants) - bisect_right(instants, now - span_s * SECOND)
+
+
+def free_at(instants: tuple[Instant, ...], now: Instant, span_s: int, cap: int) -> Instant:
+    """Return the first instant from `now` on with fewer than `cap` inside, if nothing more happens."""
+    # There is room again when the oldest of the last `cap` has left.
+    return now if count_within(instants, now, span_s) < cap else instants[-cap] + span_s * SECOND
+
+
+def shared_incident(view: View[InboxState]) -> Incident | None:
+    """Return the whole tenant's incident, as it was last committed."""
+    state = view.others.get(incident_stream(view.stream.tenant))
+    return state.incident if state else None

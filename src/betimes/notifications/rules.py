@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from betimes.core.instants import SECOND, Instant, render
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
-from betimes.notifications import windows
 from betimes.notifications.local_time import next_day, next_hour, wall_clock_text
 from betimes.notifications.policy import HOUR_S
-from betimes.notifications.rule_context import HIGH, RuleContext
+from betimes.notifications.rule_context import HIGH, RuleContext, count_within
 
 NOTHING = Finding((None,))
 """There was nothing to look at."""
@@ -173,7 +172,7 @@ def forced_delivery(context: RuleContext) -> Finding:
 )
 def fatigue_24h(context: RuleContext) -> Finding:
     cap = context.policy.fatigue.day
-    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
+    seen = count_within(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     if context.item.priority == "LOW" or (context.item.event_type == "PROMO" and context.rank < HIGH):
@@ -192,7 +191,7 @@ def fatigue_24h(context: RuleContext) -> Finding:
 )
 def fatigue_1h(context: RuleContext) -> Finding:
     cap = context.policy.fatigue.hour
-    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
+    seen = count_within(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     until = context.spread_from(next_hour(context.zone, context.now))
@@ -209,7 +208,7 @@ def fatigue_1h(context: RuleContext) -> Finding:
 )
 def fatigue_5m(context: RuleContext) -> Finding:
     cap = context.policy.fatigue.burst
-    seen = windows.count(context.inbox.delivered, context.now, cap.span_s), cap.cap
+    seen = count_within(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
     until = context.outside_quiet(context.now + context.policy.fatigue.burst_pause_s * SECOND)
@@ -322,7 +321,7 @@ def score(context: RuleContext) -> Finding:
     if context.kind is not None and context.kind.digest and not context.digest_crons:
         # Without a window, items of a digest are delivered singly, HIGH no less than LOW.
         return _skip_score("there is no digest to gather it")
-    recent, limits = windows.count(context.inbox.delivered, context.now, HOUR_S), context.thresholds
+    recent, limits = count_within(context.inbox.delivered, context.now, HOUR_S), context.thresholds
     found = context.score_with(recent)
     seen = (found.as_text(), *limits.as_texts)
     if found.reaches(limits.now):

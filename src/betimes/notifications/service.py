@@ -28,7 +28,6 @@ from betimes.notifications.decide import INBOX, command_problems, item_of, name_
 from betimes.notifications.evaluation import may_be_scored, sentence
 from betimes.notifications.history import deliveries_of, load_history
 from betimes.notifications.inboxes import Inboxes
-from betimes.notifications.incidents import shared_incident
 from betimes.notifications.interventions import CancelNotification, ReleaseNotification
 from betimes.notifications.message_texts import note_of
 from betimes.notifications.model import (
@@ -40,7 +39,7 @@ from betimes.notifications.model import (
     incident_stream,
 )
 from betimes.notifications.policy import NotificationsPolicy
-from betimes.notifications.rule_context import RuleContext
+from betimes.notifications.rule_context import RuleContext, shared_incident
 from betimes.notifications.views import (
     BATCH_MAX,
     STATUS_BATCH_MAX,
