@@ -55,7 +55,13 @@ class Holds(Service):
         return await self.hold()
 
     async def end_hold(self, *, note: Note | None = None) -> None:
-        """Let everything fire again, what was postponed first; without a hold there is nothing to do."""
+        """Let everything fire again, what was postponed first; without a hold there is nothing to do.
+
+        Parameters
+        ----------
+        note
+            Why, for the record.
+        """
         await self._change_hold(EndHold(note))
 
     async def _change_hold(self, command: SetHold | EndHold) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound, Refused
 from betimes.core.segments import Segment
 from betimes.core.streams import parse_segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     PAGE_CHARS_MAX,
@@ -26,6 +27,7 @@ from betimes.domain.paging import (
     place_of,
 )
 from betimes.domain.service import Service
+from betimes.domain.struct_forms import From
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.store import LedgerQuery
 from betimes.engine.tenants.model import DEPLOYMENT, PolicySet, TenantState, tenant_stream
@@ -46,8 +48,8 @@ class PolicyChange(JsonView, frozen=True, rename={"before": "from", "after": "to
 
 class PolicyVersion(JsonView, frozen=True, kw_only=True):
     version: int
-    overrides: dict[str, Any]
-    overrides_fingerprint: str
+    overrides: Annotated[dict[str, Any], From("policy")]
+    overrides_fingerprint: Annotated[str, From("fingerprint")]
     changes: list[PolicyChange] | None
     """Of the overrides, from the version before; `None` if that is not on the ledger any more."""
     at: datetime
@@ -56,8 +58,8 @@ class PolicyVersion(JsonView, frozen=True, kw_only=True):
     backtest_id: str | None
     restores: int | None = None
     """Of a roll back: the version whose overrides it put in force again."""
-    segment_id: str
-    correlation_id: str
+    segment_id: Annotated[str, From("handle")]
+    correlation_id: Annotated[str, From("correlation")]
 
 
 class NamedPolicy(JsonView, frozen=True):
@@ -83,6 +85,11 @@ class PolicyHistory(Service):
         """Return the policy that segments of the tenant name by this fingerprint; raise `NotFound` for another.
 
         With `segment_id` that segment is looked at; without, those of the tenant's own stream and its newest ones.
+
+        Parameters
+        ----------
+        segment_id
+            A segment that names the policy, such as the one it was read from.
         """
         for tenant in (self.caller.tenant, DEPLOYMENT.tenant):
             in_force = await self.engine.policy_of(tenant)
@@ -271,19 +278,8 @@ def _version_view(change: _Set, before: _Set | None, is_whole: bool) -> PolicyVe
     segment, event, version = change
     # Only the very first version is known to have replaced nothing; behind a pruned history that cannot be said.
     overrides_before = before.event.policy if before else {} if is_whole and version == 1 else None
-    return PolicyVersion(
-        version=version,
-        overrides=event.policy,
-        overrides_fingerprint=event.fingerprint,
-        changes=None if overrides_before is None else [*changes("", overrides_before, event.policy)],
-        at=moment(event.at),
-        actor=segment.actor,
-        note=event.note,
-        backtest_id=event.backtest_id,
-        restores=event.restores,
-        segment_id=segment.handle,
-        correlation_id=segment.correlation,
-    )
+    changed = None if overrides_before is None else [*changes("", overrides_before, event.policy)]
+    return derive(PolicyVersion, event, segment, version=version, changes=changed)
 
 
 def changes(path: str, before: Any, after: Any) -> Iterator[PolicyChange]:

@@ -1,4 +1,4 @@
-"""Routes of administration: a tenant's policy, keys and webhook secret, and whose key this is."""
+"""Routes of administration: a tenant's policy, keys, webhook secret, hold and history, and whose key this is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from betimes.admin.toml_lines import line_at, line_numbers
 from betimes.core.errors import Invalid, PolicyInvalid
 from betimes.core.visible import visible
 from betimes.domain.derivation import derive
-from betimes.domain.hold_view import HoldView, read_hold
+from betimes.domain.hold_view import HOLD_HEADER, HoldView, read_hold
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
 from betimes.domain.requests import read_off_loop
 from betimes.domain.warnings import Remark
@@ -97,11 +97,6 @@ async def check_policy(request: RequestContext) -> PolicyCheck:
         PolicyProblem(_path_in_body(error.path), error.message, line_at(lines, error.path)) for error in told.errors
     ]
     return msgspec.structs.replace(told, errors=errors, warnings=_in_body(told.warnings))
-
-
-class NamedPolicyQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    segment_id: str | None = None
-    """A segment that names the policy, such as the one it was read from."""
 
 
 async def schema_of_policy(request: RequestContext) -> dict[str, Any]:
@@ -228,7 +223,6 @@ ROUTES = (
         _tenants.call(Tenants.policy_history),
         "Changes of the tenant's overrides, newest first",
         description="Who made each, when, why, after which backtest, and what it changed.",
-        query=Listed,
     ),
     _get(
         "/v1/policy/schema",
@@ -243,7 +237,6 @@ ROUTES = (
         "A policy by the fingerprint that a segment names",
         description="Kept as long as a segment names it. It must be one that is in force, or that a segment of the "
         "tenant names: `segment_id`, or without that one of the tenant's own stream or of its newest segments.",
-        query=NamedPolicyQuery,
     ),
     _post(
         "/v1/keys",
@@ -294,5 +287,35 @@ ROUTES = (
         reply=WhoAmI,
         description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
         "the console sends it at each click that reveals some.",
+    ),
+    _get("/v1/hold", _tenants.call(Tenants.hold), "The hold in force"),
+    _route(
+        "/v1/hold",
+        _tenants.call(Tenants.set_hold),
+        "Let nothing fire",
+        method="PUT",
+        description="Until that instant, or until it is ended: no alarm of these domains rings, no schedule ticks, "
+        "nothing is sent, called or handed out. Requests are answered and recorded as ever. Afterwards all that was "
+        "postponed happens, in order. Meanwhile every answer carries the header "
+        f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
+        example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
+    ),
+    _route(
+        "/v1/hold",
+        _tenants.call(Tenants.end_hold),
+        "Let everything fire again",
+        method="DELETE",
+        description="What was postponed comes first. Without a hold nothing changes.",
+    ),
+    _post(
+        "/v1/prune",
+        _tenants.call(Tenants.prune),
+        "Replace old history by checkpoints",
+        description="Of each stream, what is older than `before` becomes one checkpoint, which carries the state it "
+        "led to. There is no way back. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` "
+        "all. When `complete` is false, call again with `next_cursor`.",
+        keeps_answer="prunes",
+        deployment=True,
+        example={"before": "2026-01-01T00:00:00Z", "note": "a year is enough"},
     ),
 )

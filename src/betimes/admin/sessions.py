@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.catalogue import AREAS, SCOPES, Scope
-from betimes.core.datetimes import moment
 from betimes.core.errors import MissingScope, NotFound, Refused
 from betimes.core.instants import SECOND
 from betimes.core.scopes import ADMIN
 from betimes.core.segments import Recorded
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.requests import check_request
 from betimes.domain.service import Service
@@ -91,14 +91,13 @@ class Sessions(Service):
 
     def _view_of(self, key_id: str, session: ApiKey, parent: ApiKey | None, now: int) -> SessionView:
         is_elevated = session.elevated_until is not None and session.elevated_until > now
-        return SessionView(
+        return derive(
+            SessionView,
+            session,
             key_id=key_id,
-            name=session.name,
             tenant=self.caller.tenant,
             scopes=parent.scopes if is_elevated and parent else session.scopes,
-            expires_at=moment(session.expires_at or 0),
-            idle_until=moment(session.idle_until or 0),
-            elevated_until=moment(session.elevated_until) if is_elevated else None,
+            elevated_until=session.elevated_until if is_elevated else None,
         )
 
     async def _change(self, command: Any, *, key: str | None = None, request: str = "") -> Recorded:

@@ -35,6 +35,7 @@ from betimes.backtest.speed import SPEED
 from betimes.backtest.traffic import Reach, last_seq, reach_of
 from betimes.catalogue import AREAS
 from betimes.core.errors import BetimesError, Fault, Invalid, Refused
+from betimes.engine.engine import Engine
 from betimes.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ async def run_backtest(bt: Betimes, plan: Plan, jobs: int | None, progress: Prog
         return await _run_sample(bt, plan, count, tell)
     began_s = monotonic()
     if count == 1:
-        result = await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, progress=tell)
-        parts: Sequence[PartResult] = [_as_sent(result)]
+        parts: Sequence[PartResult] = [await _rehearse_here(engine, plan, tell)]
     else:
         parts = await _run_in_parts(bt, plan, count, tell)
     report = build_report(plan, parts, engine.kinds)
@@ -104,19 +104,8 @@ async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -
     entangled: set[str] = set()
     results: Sequence[PartResult] = []
     if count == 1:
-        lookout = Lookout(parts, 0)
         try:
-            result = await rehearse_part(
-                engine.store,
-                engine.kinds,
-                engine.book,
-                engine.settings,
-                plan,
-                reach=reach,
-                lookout=lookout,
-                progress=progress,
-            )
-            results = [_as_sent(result)]
+            results = [await _rehearse_here(engine, plan, progress, reach, Lookout(parts, 0))]
         except Entangled as error:
             entangled = {error.tenant}
     else:
@@ -138,8 +127,14 @@ async def _processes(bt: Betimes, jobs: int | None) -> int:
     return len(os.sched_getaffinity(0)) if await last_seq(bt.engine.store) >= SPLIT_FROM else 1
 
 
-def _as_sent(result: PartResult) -> PartResult:
-    """Return it as it would come from another process, so that the number of processes makes no difference."""
+async def _rehearse_here(
+    engine: Engine, plan: Plan, progress: Progress, reach: Reach | None = None, lookout: Lookout | None = None
+) -> PartResult:
+    """Rehearse a part, or all, in this process."""
+    result = await rehearse_part(
+        engine.store, engine.kinds, engine.book, engine.settings, plan, reach=reach, lookout=lookout, progress=progress
+    )
+    # As it would come from another process, so that the number of processes makes no difference.
     return msgspec.json.decode(msgspec.json.encode(result), type=PartResult)
 
 

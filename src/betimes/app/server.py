@@ -29,6 +29,7 @@ from betimes.app.betimes import Betimes
 from betimes.app.configuration import Configuration, is_loopback
 from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.visible import visible
+from betimes.http.problems import Problem
 from betimes.outbound.channels import before_logging
 
 Role: TypeAlias = Literal["all", "api", "worker"]
@@ -234,18 +235,9 @@ class LoopbackOnly:
         if is_loopback(host) and is_loopback(origin):
             await self._application(scope, receive, send)
             return
-        body = msgspec.json.encode(
-            {
-                "type": "urn:betimes:problem:LOOPBACK_ONLY",
-                "title": "Only from this machine",
-                "status": 403,
-                "detail": "--dev serves loopback only; use keys to serve other hosts and origins.",
-                "code": "LOOPBACK_ONLY",
-                "errors": [],
-                "errors_total": 0,
-                "error_id": None,
-            }
-        )
+        detail = "--dev serves loopback only; use keys to serve other hosts and origins."
+        problem, code = "urn:betimes:problem:LOOPBACK_ONLY", "LOOPBACK_ONLY"
+        body = msgspec.json.encode(Problem(problem, "Only from this machine", 403, detail, code, [], 0, None))
         kind = [(b"content-type", b"application/problem+json")]
         await send({"type": "http.response.start", "status": 403, "headers": kind})
         await send({"type": "http.response.body", "body": body})

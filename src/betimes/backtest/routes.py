@@ -9,13 +9,12 @@ from functools import partial
 import msgspec
 from starlette.responses import Response
 
-from betimes.backtest.flip_views import FlipFilters
 from betimes.backtest.jobs import BacktestRequest, Backtests, BacktestView
 from betimes.backtest.page import POLICY_HEADER, page
 from betimes.core.errors import NotFound
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
 from betimes.http.routes import Answer, RequestContext
-from betimes.http.service_calls import ServiceCalls, paged, route
+from betimes.http.service_calls import ServiceCalls, route
 
 TAG = "Backtests"
 POLL_S = 0.5
@@ -129,7 +128,6 @@ ROUTES = (
         "Changed answers, with both traces",
         description="Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there "
         "are in all (`total`).",
-        query=paged(FlipFilters),
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
     _get(

@@ -174,11 +174,15 @@ async def _fading(bt: Betimes) -> AsyncIterator[StoryLine]:
 
 async def _replay(bt: Betimes) -> AsyncIterator[StoryLine]:
     """Replay everything from the ledger alone."""
-    scene = "And all of it again, from the ledger alone"
+    yield await replay(bt, "And all of it again, from the ledger alone", at=_now(bt))
+
+
+async def replay(bt: Betimes, scene: str, at: str = "") -> StoryLine:
+    """Return whether replaying the ledger gives the same state."""
     report = await verify(bt.engine.store, bt.engine.kinds)
-    yield StoryLine(
+    return StoryLine(
         scene=scene,
-        at=_now(bt),
+        at=at,
         what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
         answer="the same, byte for byte" if report.is_sound else "NOT the same",
     )

@@ -27,7 +27,7 @@ from betimes.core.errors import BetimesError, Invalid, MissingExtra
 from betimes.core.instants import render
 from betimes.core.segments import Segment
 from betimes.demo.lines import TOWN_SCENE, StoryLine, TownOptions
-from betimes.engine.replay import verify
+from betimes.demo.story import replay
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.outcomes import OutcomeView, outcomes_of
@@ -325,15 +325,9 @@ def _remarkable(fresh: list[tuple[Segment, OutcomeView]]) -> list[tuple[Segment,
 
 
 def _outcome_line(scene: str, segment: Segment, outcome: OutcomeView) -> StoryLine:
+    said = {"answer": outcome.outcome, "why": outcome.explanation}
     what = f"{segment.stream.kind} {segment.stream.id}"
-    return StoryLine(
-        scene=scene,
-        at=render(segment.at),
-        what=what,
-        answer=outcome.outcome,
-        reasons=outcome.reasons,
-        why=outcome.explanation,
-    )
+    return StoryLine(scene=scene, at=render(segment.at), what=what, reasons=outcome.reasons, **said)
 
 
 async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[StoryLine]:
@@ -341,9 +335,4 @@ async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[StoryLine]:
     scene = "What the town's days came to"
     for domain in sorted({domain for domain, _ in town.counts}):
         yield StoryLine(scene=scene, what=domain, answer=_list_counts(town.counts, domain, ", "))
-    report = await verify(bt.engine.store, bt.engine.kinds)
-    yield StoryLine(
-        scene=scene,
-        what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
-        answer="the same, byte for byte" if report.is_sound else "NOT the same",
-    )
+    yield await replay(bt, scene)

@@ -124,6 +124,8 @@ def _type_in(source: type, name: str) -> Any:
     for field in msgspec.structs.fields(source) if issubclass(source, msgspec.Struct) else ():
         if field.name == name:
             return field.type
+    if name in getattr(source, "_fields", ()):  # a row of a store is a named tuple
+        return get_type_hints(source)[name]
     found = getattr(source, name, None)
     return get_type_hints(found.fget).get("return", Any) if isinstance(found, property) else None
 

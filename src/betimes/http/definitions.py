@@ -122,14 +122,12 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         await self._service(request).delete(self.id_of(request), if_match=request.if_match)
 
     async def enable(self, request: RequestContext) -> Answer:
-        return self._answer(
-            request, await self._service(request).enable(self.id_of(request), key=request.idempotency_key)
-        )
+        view = await self._service(request).enable(self.id_of(request), key=request.idempotency_key)
+        return self._answer(request, view)
 
     async def disable(self, request: RequestContext) -> Answer:
-        return self._answer(
-            request, await self._service(request).disable(self.id_of(request), key=request.idempotency_key)
-        )
+        view = await self._service(request).disable(self.id_of(request), key=request.idempotency_key)
+        return self._answer(request, view)
 
     async def bulk(self, request: RequestContext) -> Any:
         return await self._service(request).bulk(request.body)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from betimes.engine.engine import Engine
 from betimes.http.problems import HttpProblem
 from betimes.http.process import STREAMS_PER_TENANT_MAX, Streams
 from betimes.http.routes import RequestContext
@@ -45,6 +47,23 @@ def demand_room(streams: Streams, tenant: str) -> None:
     if streams.is_full(tenant):
         message = f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first."
         raise HttpProblem(429, "TOO_MANY_STREAMS", message, headers={"Retry-After": "5"})
+
+
+async def read_rounds(
+    engine: Engine, streams: Streams, may_read_on: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[None]:
+    """Yield for each look at what is new, until the process stops or the reader may read on no more.
+
+    The reader's key is looked at as often as it hears a comment.
+    """
+    loop = asyncio.get_running_loop()
+    asked_s = loop.time()
+    while engine.is_open and not streams.is_closed:
+        if loop.time() - asked_s >= streams.comment_s:
+            if not await may_read_on():
+                return
+            asked_s = loop.time()
+        yield
 
 
 async def may_go_on(request: RequestContext) -> bool:

@@ -1,23 +1,34 @@
-"""Documentation of struct fields, read from the docstrings that stand below them in the source."""
+"""Documentation of struct fields, from the docstrings below them in the source, and of parameters of functions."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import msgspec
+
+_PARAMETER = re.compile(r"^(\w+)((?:\n {4}.*)+)", re.MULTILINE)
 
 
 def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return the docstring below each field of a struct and its bases; nothing where there is no source."""
     said: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        base = vars(base).get("fields_from", base)
+        said |= document_parameters(vars(base).get("parameters_of"))
+        said |= fields_of(vars(base)["fields_from"]) if "fields_from" in vars(base) else {}
         said |= _document_fields(base.__module__).get(base.__qualname__, {})
     return said
+
+
+def document_parameters(function: Callable[..., Any] | None) -> dict[str, str]:
+    """Return what the docstring of a function says of each parameter, below `Parameters`."""
+    _, _, listed = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")
+    return {name: inspect.cleandoc(text) for name, text in _PARAMETER.findall(listed)}
 
 
 @cache

@@ -6,7 +6,8 @@ megabyte that most processes never need. What is counted is in `request_counters
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -58,32 +59,18 @@ def _request_metrics(requests: RequestCounters) -> Iterator[Metric]:
         buckets = [*zip((*map(str, BOUNDS_S), "+Inf"), counter.cumulative_counts, strict=True)]
         times.add_metric((method, route, str(status)), buckets, counter.total_s)
     yield times
-    refused = CounterMetricFamily(
-        "betimes_rate_limited", "Requests refused because their tenant asked for too much", labels=("what",)
-    )
-    for what, count in requests.refused.items():
-        refused.add_metric((what,), count)
-    yield refused
+    says = "Requests refused because their tenant asked for too much"
+    yield _counter("betimes_rate_limited", says, ("what",), requests.refused)
 
 
 def _commit_metrics(tally: CommitCounters) -> Iterator[Metric]:
-    verdicts = CounterMetricFamily(
-        "betimes_verdicts", "Verdicts that were committed by this process", labels=("kind", "outcome", "reason")
-    )
-    for labels, count in sorted(tally.verdicts().items()):
-        verdicts.add_metric(labels, count)
-    yield verdicts
+    says = "Verdicts that were committed by this process"
+    yield _counter("betimes_verdicts", says, ("kind", "outcome", "reason"), tally.verdicts())
     yield _batches(tally)
-    claims = CounterMetricFamily("betimes_claims_expired", "Claims whose holder did not come back", labels=("kind",))
-    for kind in sorted(tally.claims_expired):
-        claims.add_metric((kind,), tally.claims_expired[kind])
-    yield claims
-    reports = CounterMetricFamily(
-        "betimes_reports", "What went wrong and nobody waited for, as it is in the log", labels=("what",)
-    )
-    for what, count in sorted(tally.reports.items()):
-        reports.add_metric((what,), count)
-    yield reports
+    says = "Claims whose holder did not come back"
+    yield _counter("betimes_claims_expired", says, ("kind",), tally.claims_expired)
+    says = "What went wrong and nobody waited for, as it is in the log"
+    yield _counter("betimes_reports", says, ("what",), tally.reports)
 
 
 def _clock(report: ClockReport | None) -> Iterator[Metric]:
@@ -95,9 +82,9 @@ def _clock(report: ClockReport | None) -> Iterator[Metric]:
         "How far the database's latest segment is ahead of the clock",
         report.ahead / SECOND,
     )
-    steps = CounterMetricFamily("betimes_clock_steps", "Steps of the clock, ahead or back, that this process saw")
-    steps.add_metric((), report.steps)
-    yield steps
+    yield _counter(
+        "betimes_clock_steps", "Steps of the clock, ahead or back, that this process saw", (), {(): report.steps}
+    )
 
 
 def _batches(tally: CommitCounters) -> Metric:
@@ -128,6 +115,14 @@ def _owed(backlog: Backlog, now: Instant) -> Iterator[Metric]:
     for executor, count in sorted(backlog.orphaned.items()):
         orphaned.add_metric((executor,), count)
     yield orphaned
+
+
+def _counter(name: str, says: str, labels: tuple[str, ...], counts: Mapping[Any, int]) -> Metric:
+    """Return a counter with a count for each value of its label, or for each combination of its labels."""
+    counter = CounterMetricFamily(name, says, labels=labels)
+    for values, count in sorted(counts.items()):
+        counter.add_metric((values,) if isinstance(values, str) else values, count)
+    return counter
 
 
 def _gauge(name: str, says: str, value: float) -> Metric:

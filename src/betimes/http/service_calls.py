@@ -33,9 +33,7 @@ class ServiceCall:
         hints = get_type_hints(method, include_extras=True)
         self.reply = None if hints["return"] is type(None) else hints["return"]
         self.query = query_of(method)
-        asked = hints.get("request")
-        self.body = next((kind for kind in (asked, *get_args(asked)) if is_struct(kind)), None)
-        """The struct that a method takes as its `request`; from Python it takes a mapping too."""
+        self.body = _struct_in(hints.get("request"))
 
     def __call__(self, request: RequestContext) -> Awaitable[Any]:
         return self._answer(request)
@@ -73,7 +71,7 @@ def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any)
 
 
 def _arguments(request: RequestContext) -> tuple[Any, ...]:
-    filters = (derive(request.query.fields_from, request.query),) if hasattr(request.query, "fields_from") else ()
+    filters = () if _filters_in(request) is None else (derive(_filters_in(request), request.query),)
     body = () if request.body is None else (request.body,)
     return (*request.path.values(), *filters, *body)
 
@@ -81,35 +79,49 @@ def _arguments(request: RequestContext) -> tuple[Any, ...]:
 def _keywords(request: RequestContext) -> dict[str, Any]:
     if isinstance(request.query, Traced):
         return {"trace": request.wants_trace}
-    if hasattr(request.query, "fields_from"):
-        return {"limit": request.query.limit, "cursor": request.query.cursor}
-    return msgspec.structs.asdict(request.query)
+    of_filters = getattr(_filters_in(request), "__struct_fields__", ())
+    return {name: value for name, value in msgspec.structs.asdict(request.query).items() if name not in of_filters}
+
+
+def _filters_in(request: RequestContext) -> Any:
+    """Return the struct of filters that the query was made of, if there is one."""
+    return getattr(request.query, "fields_from", None)
 
 
 def query_of(method: Callable[..., Awaitable[Any]]) -> type[msgspec.Struct]:
-    """Return the parameters that a method takes from the query: filters and the place of a list, or `trace`."""
-    keywords = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    return filters_of(method) if "cursor" in keywords else Traced if "trace" in keywords else Empty
+    """Return the parameters that a method takes from the query: the fields of its `filters`, and its keywords.
+
+    Its docstring says what its keywords mean, below `Parameters`. Beside a `request` they are for Python alone.
+    """
+    given = signature(method).parameters.items()
+    keywords = {name: one.default for name, one in given if one.kind is one.KEYWORD_ONLY and name != "key"}
+    hints = get_type_hints(method, include_extras=True)
+    if "trace" in keywords:
+        return Traced
+    if not keywords or "request" in hints:
+        return Empty
+    filters = _struct_in(hints.get("filters"))
+    of_filters = msgspec.structs.fields(filters) if filters else ()
+    fields = [
+        *((field.name, field.type, field.default) for field in of_filters),
+        *((name, hints[name], default) for name, default in keywords.items() if name not in Listed.__struct_fields__),
+    ]
+    return msgspec.defstruct(
+        "Query",
+        fields,
+        bases=(Listed,) if "cursor" in keywords else None,
+        namespace={"parameters_of": method, **({"fields_from": filters} if filters else {})},
+        frozen=True,
+        forbid_unknown_fields=True,
+        rename=lambda name: name.removesuffix("_"),  # `from` is no name in Python
+    )
 
 
 def filters_of(method: Callable[..., Awaitable[Any]]) -> type[Listed]:
-    """Return the query of a list: the keywords of the method that lists, all of which may be left out."""
-    hints = get_type_hints(method, include_extras=True)
-    keywords = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    fields = [(name, hints[name], None) for name in keywords if name not in Listed.__struct_fields__]
-    filters = msgspec.defstruct("Filters", fields, bases=(Listed,), frozen=True, forbid_unknown_fields=True)
-    return cast(type[Listed], filters)
+    """Return the query of a list."""
+    return cast(type[Listed], query_of(method))
 
 
-def paged(filters: type[msgspec.Struct]) -> type[Listed]:
-    """Return the query of a route whose service takes its filters as one struct: their fields, and those of a page."""
-    fields = [(field.name, field.type, field.default) for field in msgspec.structs.fields(filters)]
-    query = msgspec.defstruct(
-        "Filters",
-        fields,
-        bases=(Listed,),
-        namespace={"fields_from": filters},
-        frozen=True,
-        forbid_unknown_fields=True,
-    )
-    return cast(type[Listed], query)
+def _struct_in(hint: Any) -> type[msgspec.Struct] | None:
+    """Return the struct that a method takes; from Python it takes a mapping too."""
+    return next((kind for kind in (hint, *get_args(hint)) if is_struct(kind)), None)

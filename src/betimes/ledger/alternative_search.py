@@ -54,14 +54,14 @@ class AlternativesView(JsonView, frozen=True, kw_only=True):
     segment_id: str
     reproduced: bool
     """Whether deciding again gave the recorded verdict and events, byte for byte."""
-    why_not: str | None
+    why_not: str | None = None
     """What is in the way of deciding it again as it was."""
     answer: PromisedAnswer | None
     """The recorded answer."""
     changes: list[AlternativeChange]
-    decisions: int
+    decisions: int = 0
     """How often it was decided again."""
-    truncated: bool
+    truncated: bool = False
     """Whether the search ended at its bound; there may be further changes."""
 
 
@@ -118,6 +118,13 @@ class AlternativeSearch:
         if again and again.verdict:
             return RANK[again.verdict.answer]
         return RANK["NOW"] if again and spell_events(self.past.segment.stream.kind, again.events) else -1
+
+    def change(
+        self, kind: ChangeKind, says: str, path: str, before: Any, after: Any, again: Redecided
+    ) -> AlternativeChange:
+        """Return a change with the answer that it leads to."""
+        then = self.tell(again)
+        return AlternativeChange(kind=kind, says=says, path=path, before=before, after=after, then=then)
 
     def tell(self, again: Redecided) -> PromisedAnswer:
         kind, verdict = self.past.segment.stream.kind, again.verdict

@@ -9,7 +9,10 @@ have their turn.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
@@ -17,6 +20,7 @@ from betimes.core.deciders import Wake
 from betimes.core.instants import Instant, render
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
+from betimes.domain.derivation import derive
 from betimes.domain.variations import Variations
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
@@ -45,14 +49,15 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
     """Return whether a verdict is reproduced, and the least changes that would have led to a better one."""
     recorded = engine.kinds.of(segment.stream).recorded(segment).verdict
     told = None if recorded is None else _tell_recorded(engine, segment, recorded)
+    refused = partial(AlternativesView, segment_id=segment.handle, reproduced=False, answer=told, changes=[])
     if recorded is None:
-        return _view(segment, told, why_not=PRUNED if checkpoint_of(segment) else "it made no decision")
+        return refused(why_not=PRUNED if checkpoint_of(segment) else "it made no decision")
     try:
         past = await load_past(engine, segment)
     except NotReproducible as gone:
-        return _view(segment, told, why_not=str(gone))
+        return refused(why_not=str(gone))
     if not is_reproduced(engine, past, decide_again(engine, past)):
-        return _view(segment, told, why_not=OTHER_ANSWER)
+        return refused(why_not=OTHER_ANSWER)
     search = AlternativeSearch(engine, past, recorded)
     changes: list[AlternativeChange] = []
     truncated = False
@@ -61,32 +66,19 @@ async def find_alternatives(engine: Engine, segment: Segment) -> AlternativesVie
             await _search(search, changes)
     except OutOfBudget:
         truncated = True
-    return _view(segment, told, changes=changes, decisions=search.decisions, truncated=truncated)
+    return AlternativesView(
+        segment_id=segment.handle,
+        reproduced=True,
+        answer=told,
+        changes=changes,
+        decisions=search.decisions,
+        truncated=truncated,
+    )
 
 
 def _tell_recorded(engine: Engine, segment: Segment, verdict: Verdict) -> PromisedAnswer:
     outcome = spell_outcome(segment.stream.kind, verdict, engine.kinds.of(segment.stream).events(segment))
     return PromisedAnswer(outcome, verdict.reasons, moment(verdict.until))
-
-
-def _view(
-    segment: Segment,
-    answer: PromisedAnswer | None,
-    *,
-    why_not: str | None = None,
-    changes: list[AlternativeChange] | None = None,
-    decisions: int = 0,
-    truncated: bool = False,
-) -> AlternativesView:
-    return AlternativesView(
-        segment_id=segment.handle,
-        reproduced=why_not is None,
-        why_not=why_not,
-        answer=answer,
-        changes=changes or [],
-        decisions=decisions,
-        truncated=truncated,
-    )
 
 
 async def _search(search: AlternativeSearch, changes: list[AlternativeChange]) -> None:
@@ -109,16 +101,7 @@ async def _search_variations(search: AlternativeSearch, varied: Variations, chan
         if again is None or not search.is_better(again) or search.rank_of(again) <= best.get(variation.kind, 0):
             continue
         best[variation.kind] = search.rank_of(again)
-        changes.append(
-            AlternativeChange(
-                kind=variation.kind,
-                says=variation.says,
-                path=variation.path,
-                before=variation.before,
-                after=variation.after,
-                then=search.tell(again),
-            )
-        )
+        changes.append(derive(AlternativeChange, variation, then=search.tell(again)))
 
 
 async def _search_time(search: AlternativeSearch, changes: list[AlternativeChange]) -> None:
@@ -126,7 +109,10 @@ async def _search_time(search: AlternativeSearch, changes: list[AlternativeChang
     later = _follow(search) if search.recorded.answer == "LATER" else None
     found = later or await _ask_later(search)
     if found:
-        changes.append(_change_of_time(search, search.past.segment.at, *found))
+        at, again = found
+        before, after = render(search.past.segment.at), render(at)
+        change = search.change("time", f"it had been judged at {after}", "at", before, after, again)
+        changes.append(replace(change, at=moment(at)))
 
 
 def _follow(search: AlternativeSearch) -> tuple[Instant, Redecided] | None:
@@ -171,18 +157,6 @@ def _subjects_of(search: AlternativeSearch, again: Redecided | None) -> list[str
     return [thing.id for thing in judged(search.past.command, again.events, again.reply)] if judged and again else []
 
 
-def _change_of_time(search: AlternativeSearch, before: Instant, at: Instant, again: Redecided) -> AlternativeChange:
-    return AlternativeChange(
-        kind="time",
-        says=f"it had been judged at {render(at)}",
-        path="at",
-        before=render(before),
-        after=render(at),
-        then=search.tell(again),
-        at=moment(at),
-    )
-
-
 async def _search_rules(
     search: AlternativeSearch,
     varied: Variations,
@@ -212,11 +186,4 @@ async def _search_rules(
 
 def _change_of_rules(search: AlternativeSearch, rules: list[str], again: Redecided) -> AlternativeChange:
     said = f"the rule {rules[0]}" if len(rules) == 1 else f"the rules {' and '.join(rules)}"
-    return AlternativeChange(
-        kind="rule",
-        says=f"{said} had been switched off",
-        path="+".join(rules),
-        before="enforce",
-        after="off",
-        then=search.tell(again),
-    )
+    return search.change("rule", f"{said} had been switched off", "+".join(rules), "enforce", "off", again)

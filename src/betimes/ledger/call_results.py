@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from betimes.core.errors import MissingScope
+from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView
 from betimes.domain.json_view import JsonView
 from betimes.engine.orphans import spell_start
@@ -83,14 +84,8 @@ async def _read_executors(ledger: Ledger) -> frozenset[str] | None:
 def call_result(effect: EffectView, circumstances: Circumstances) -> ResultView:
     """Return how a call went so far."""
     noun = "webhook" if effect.effect_kind == "webhook" else "handler"
-    result = ResultView(
-        key=effect.effect_id,
-        status=effect.status,
-        target=f"{noun} {effect.target}",
-        error=effect.last_error,
-        attempts=effect.attempts,
-        next_attempt_at=effect.next_attempt_at,
-    )
+    target, error = f"{noun} {effect.target}", effect.last_error
+    result = derive(ResultView, effect, key=effect.effect_id, target=target, error=error)
     return circumstances.apply_to(result, effect) if effect.status == "pending" else result
 
 

@@ -7,9 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
-from betimes.catalogue import Area
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import BetimesError, Refused
 from betimes.domain.json_view import JsonView
@@ -18,17 +16,7 @@ from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_of
 from betimes.domain.requests import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
-from betimes.ledger.effects import (
-    EffectKind,
-    Effects,
-    EffectView,
-    ErrorText,
-    domain_of,
-    effect_at,
-    kind_of,
-    status_of,
-)
-from betimes.notifications.policy import channel_of
+from betimes.ledger.effects import EffectChoice, EffectKind, Effects, EffectView, domain_of, kind_of, status_of
 
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
@@ -37,17 +25,9 @@ FIRST = "somebody else was first; look at the effect again"
 Action: TypeAlias = Literal["retry", "discard"]
 
 
-class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeadLetterFilter(EffectChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A choice of dead letters; a field left out does not narrow."""
 
-    effect_kind: EffectKind | None = None
-    domain: Area | None = None
-    channel: str | None = None
-    """Of a delivery."""
-    executor: str | None = None
-    """Such as `webhook` or `deliver:push`."""
-    error: ErrorText | None = None
-    """A text in the last error, in any case."""
     since: Moment | None = None
     """Asked for at this instant or later."""
     until: Moment | None = None
@@ -55,11 +35,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def fits(self, row: EffectRow) -> bool:
         return (
-            self.effect_kind in (None, kind_of(row))
-            and self.domain in (None, domain_of(row.id.kind))
-            and (self.channel is None or channel_of(row.executor) == self.channel)
-            and self.executor in (None, row.executor)
-            and (self.error is None or self.error.lower() in row.last_error.lower())
+            super().fits(row)
             and (self.since is None or row.created_at >= instant(self.since))
             and (self.until is None or row.created_at < instant(self.until))
         )
@@ -119,8 +95,14 @@ class EffectGroups(JsonView, frozen=True):
 class EffectActions(Effects):
     """The dead letters of the domains it is given, to act on."""
 
-    async def retry(self, effect_id: str, *, note: str | None = None) -> EffectView:
-        """Give a dead letter fresh attempts."""
+    async def retry(self, effect_id: str, *, note: Note | None = None) -> EffectView:
+        """Give a dead letter fresh attempts.
+
+        Parameters
+        ----------
+        note
+            Why, for the record.
+        """
         row = await self._row(effect_id)
         if row.status != "dead":
             raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
@@ -131,8 +113,14 @@ class EffectActions(Effects):
         await self._carry_out("retry", row)
         return await self.view(await self._row(effect_id))
 
-    async def discard(self, effect_id: str, *, note: str | None = None) -> None:
-        """Remove a dead letter for good; its attempts stay in the record of the operation's caller only."""
+    async def discard(self, effect_id: str, *, note: Note | None = None) -> None:
+        """Remove a dead letter for good; its attempts stay in the record of the operation's caller only.
+
+        Parameters
+        ----------
+        note
+            Why, for the record.
+        """
         row = await self._row(effect_id)
         if row.status != "dead":
             message = f"the effect is {status_of(row)}; only a dead letter can be discarded"
@@ -200,25 +188,11 @@ class EffectActions(Effects):
     ) -> tuple[list[EffectRow], InstantPlace | None]:
         """Return the oldest dead letters that fit, and where to go on, if there may be more."""
         query = EffectQuery(tenant=self.caller.tenant, status="dead", oldest_first=True, limit=PAGE_MAX)
-        if place is not None:
-            after = effect_at(place, self.caller.tenant)
-            query = replace(query, after=after, after_created_at=place.at)
-        found: list[EffectRow] = []
-        for _ in range(LOOKED_AT_MAX // PAGE_MAX):
-            page = await self.engine.store.effects(query)
-            for row in page:
-                if domain_of(row.id.kind) in self._domains and chosen.fits(row):
-                    # One more than asked for fits: only now is it known that there is a next page, from the row before
-                    # this.
-                    if len(found) == limit:
-                        return found, place
-                    found.append(keep(row))
-                # Also of rows that do not fit, so that the next call does not look through them again.
-                place = InstantPlace(row.created_at, row.id.handle)
-            if len(page) < PAGE_MAX:
-                return found, None
-            query = replace(query, after=page[-1].id, after_created_at=page[-1].created_at)
-        return found, place
+
+        def is_wanted(row: EffectRow) -> bool:
+            return domain_of(row.id.kind) in self._domains and chosen.fits(row)
+
+        return await self._look_through(query, place, limit, is_wanted, keep)
 
     async def groups(self, chosen: DeadLetterFilter | Mapping[str, Any]) -> EffectGroups:
         """Count dead letters that fit by executor and error: what a retry or a discard would reach."""

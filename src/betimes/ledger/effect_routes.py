@@ -10,20 +10,15 @@ from msgspec.structs import replace
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
 from betimes.http.routes import RequestContext
-from betimes.http.service_calls import ServiceCalls, paged, route
+from betimes.http.service_calls import ServiceCalls, query_of, route
 from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
-from betimes.ledger.effects import EffectFilters, Effects, EffectView
+from betimes.ledger.effects import Effects, EffectView
 
 TAG = "Effects"
 
 
 class NamedEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effect_id: str
-    note: Note | None = None
-    """Why, for the record."""
-
-
-class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: Note | None = None
     """Why, for the record."""
 
@@ -38,14 +33,6 @@ def _writable(request: RequestContext) -> EffectActions:
 
 async def groups(request: RequestContext) -> EffectGroups:
     return await _readable(request).groups(request.query)
-
-
-async def retry(request: RequestContext) -> EffectView:
-    return await _writable(request).retry(request.path["effect_id"], note=request.query.note)
-
-
-async def discard(request: RequestContext) -> None:
-    await _writable(request).discard(request.path["effect_id"], note=request.query.note)
 
 
 async def retry_many(request: RequestContext) -> EffectView | EffectsOutcome:
@@ -79,7 +66,7 @@ _MANY = (
 )
 
 _effects = ServiceCalls(_readable)
-
+_changes = ServiceCalls(_writable)
 _get = partial(route, method="GET", scope="any:read", tag=TAG)
 _write = partial(route, scope="any:write", tag=TAG)
 _post = partial(_write, method="POST")
@@ -91,25 +78,21 @@ ROUTES = (
         "Effects, by their ids",
         description="Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may "
         "not read are left out; those that ended are forgotten after a while.",
-        query=paged(EffectFilters),
     ),
     _get("/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries"),
     _post(
         "/v1/effects/{effect_id}/retry",
-        retry,
+        _changes.call(EffectActions.retry),
         "Try a dead letter once more, with fresh attempts",
         keeps_answer="effects",
         description=_RETRY,
-        query=Noted,
-        reply=EffectView,
         codes=((409, "NOT_RETRYABLE"),),
     ),
     _write(
         "/v1/effects/{effect_id}",
-        discard,
+        _changes.call(EffectActions.discard),
         "Remove a dead letter for good",
         method="DELETE",
-        query=Noted,
         codes=((409, "NOT_DISCARDABLE"),),
     ),
     _get(
@@ -126,7 +109,7 @@ ROUTES = (
         "Try dead letters once more: those named, or those that fit",
         keeps_answer="effects",
         description=f"{_RETRY} {_MANY}",
-        query=Noted,
+        query=query_of(EffectActions.retry),
         body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=EffectView,
@@ -141,7 +124,7 @@ ROUTES = (
         "Remove dead letters for good: those named, or those that fit",
         keeps_answer="discards",
         description=_MANY,
-        query=Noted,
+        query=query_of(EffectActions.retry),
         body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=NamedEffect,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.catalogue import Area, area_of
-from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     LOOKED_AT_MAX,
@@ -27,6 +28,7 @@ from betimes.domain.paging import (
 )
 from betimes.domain.requests import check_request
 from betimes.domain.service import Caller, Service
+from betimes.domain.struct_forms import placed
 from betimes.engine.codecs import decode_text
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
@@ -85,18 +87,33 @@ class EffectDetail(EffectView, frozen=True, kw_only=True):
     """Its last attempts, the oldest first; `at` is when each ended."""
 
 
-class EffectFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    status: Status | None = None
+class EffectChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A choice of effects; a field left out does not narrow."""
+
     effect_kind: EffectKind | None = None
     domain: Area | None = None
-    user_id: str | None = None
-    """Of a delivery."""
     channel: str | None = None
     """Of a delivery."""
     executor: str | None = None
     """Such as `webhook` or `deliver:push`."""
     error: ErrorText | None = None
     """A text in the last error, in any case."""
+
+    def fits(self, row: EffectRow) -> bool:
+        return (
+            self.effect_kind in (None, kind_of(row))
+            and self.domain in (None, domain_of(row.id.kind))
+            and (self.channel is None or channel_of(row.executor) == self.channel)
+            and self.executor in (None, row.executor)
+            and (self.error is None or self.error.lower() in row.last_error.lower())
+        )
+
+
+@placed(status=None, user_id="domain")
+class EffectFilters(EffectChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Status | None = None
+    user_id: str | None = None
+    """Of a delivery."""
 
 
 class Effects(Service):
@@ -114,38 +131,45 @@ class Effects(Service):
         filters = check_request(filters, EffectFilters)
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]
-        found: list[EffectRow] = []
+        place = place_of(cursor, named, InstantPlace)
         # One more than is shown, to know whether there is another page.
-        query, place = self._query(filters, limit + 1), place_of(cursor, named, InstantPlace) or InstantPlace(0, "")
-        if cursor is not None:
-            after = effect_at(place, self.caller.tenant)
-            query = msgspec.structs.replace(query, after=after, after_created_at=place.at)
-        looked_at = 0
-        while looked_at < LOOKED_AT_MAX:
-            page = await self.engine.store.effects(query)
-            for row in page:
-                if self._is_wanted(row, filters):
-                    if len(found) == limit:
-                        return await self._page(found, cursor_of(named, place))
-                    found.append(row)
-                place = InstantPlace(row.created_at, row.id.handle)
-            if len(page) < query.limit:
-                return await self._page(found)
-            looked_at += query.limit
-            query = msgspec.structs.replace(
-                query,
-                after=page[-1].id,
-                after_created_at=page[-1].created_at,
-                limit=min(PAGE_MAX, max(1, LOOKED_AT_MAX - looked_at)),
-            )
-        return await self._page(found, cursor_of(named, place))
-
-    async def _page(self, rows: list[EffectRow], next_cursor: str | None = None) -> Page[EffectView]:
+        query = self._query(filters, limit + 1)
+        rows, place = await self._look_through(query, place, limit, lambda row: self._is_wanted(row, filters))
         found: Listing[EffectView] = Listing()
         for row in rows:
             with found.reading(row.id):
                 found.items.append(await self.view(row))
-        return found.page(next_cursor)
+        return found.page(cursor_of(named, place) if place else None)
+
+    async def _look_through(
+        self,
+        query: EffectQuery,
+        place: InstantPlace | None,
+        limit: int,
+        is_wanted: Callable[[EffectRow], bool],
+        keep: Callable[[EffectRow], EffectRow] = lambda row: row,
+    ) -> tuple[list[EffectRow], InstantPlace | None]:
+        """Return up to `limit` effects that are wanted after a place, and where to go on, if there may be more."""
+        if place is not None:
+            query = replace(query, after=effect_at(place, self.caller.tenant), after_created_at=place.at)
+        found: list[EffectRow] = []
+        looked_at = 0
+        while looked_at < LOOKED_AT_MAX:
+            page = await self.engine.store.effects(query)
+            for row in page:
+                if is_wanted(row):
+                    # Only with one more than asked for it is known that there is a next page, from the row before on.
+                    if len(found) == limit:
+                        return found, place
+                    found.append(keep(row))
+                # Also of rows that are not wanted, so that the next page does not look through them again.
+                place = InstantPlace(row.created_at, row.id.handle)
+            if len(page) < query.limit:
+                return found, None
+            looked_at += query.limit
+            last, left = page[-1], max(1, LOOKED_AT_MAX - looked_at)
+            query = replace(query, after=last.id, after_created_at=last.created_at, limit=min(PAGE_MAX, left))
+        return found, place
 
     def _query(self, filters: EffectFilters, limit: int) -> EffectQuery:
         tenant = self.caller.tenant
@@ -160,12 +184,8 @@ class Effects(Service):
         return (
             domain_of(row.id.kind) in self._domains
             and filters.status in (None, status_of(row))
-            and filters.effect_kind in (None, kind_of(row))
-            and filters.domain in (None, domain_of(row.id.kind))
             and (filters.user_id is None or channel_of(row.executor) is not None)
-            and (filters.channel is None or channel_of(row.executor) == filters.channel)
-            and filters.executor in (None, row.executor)
-            and (filters.error is None or filters.error.lower() in row.last_error.lower())
+            and filters.fits(row)
         )
 
     async def effect(self, effect_id: str) -> EffectDetail:
@@ -174,8 +194,7 @@ class Effects(Service):
         payload = redact(decode_text(_payloads, row.payload, "the payload of", row.id), row.id.kind)
         if row.executor in WEBHOOKS:
             payload["url"] = bare_url(payload["url"])
-        fields = {name: getattr(view, name) for name in view.__struct_fields__}
-        return EffectDetail(**fields, payload=payload, history=history_of(row))
+        return derive(EffectDetail, view, payload=payload, history=history_of(row))
 
     async def _objection(self, row: EffectRow) -> str:
         """Say why a delivery may not be made any more, if it is one and may not."""
@@ -213,20 +232,17 @@ class Effects(Service):
     async def view(self, row: EffectRow) -> EffectView:
         channel = channel_of(row.executor)
         is_open = row.status in ("pending", "leased")
-        return EffectView(
+        return derive(
+            EffectView,
+            row,
             effect_id=row.id.handle,
             effect_kind=kind_of(row),
             domain=domain_of(row.id.kind),
             stream=StreamView(row.id.kind, row.id.id),
             segment_id=segment_handle(row.id.source, row.id.version),
             target=target_of(row),
-            executor=row.executor,
             status=status_of(row),
-            attempts=row.attempts,
-            next_attempt_at=moment(row.next_attempt_at) if is_open else None,
-            last_error=row.last_error or None,
-            created_at=moment(row.created_at),
-            finished_at=moment(row.finished_at),
+            next_attempt_at=row.next_attempt_at if is_open else None,
             user_id=row.id.id if channel else None,
             event_id=await self._event_id(row) if channel else None,
             channel=channel,
@@ -287,7 +303,7 @@ def bare_url(url: str) -> str:
 
 
 def history_of(row: EffectRow) -> list[EffectAttempt]:
-    return [EffectAttempt(moment(made.at), made.ok, made.error or None, made.duration_ms) for made in row.history]
+    return [derive(EffectAttempt, made) for made in row.history]
 
 
 def effect_at(place: InstantPlace, tenant: str) -> EffectId:

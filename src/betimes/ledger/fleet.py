@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from importlib.metadata import version
 
-from betimes.core.datetimes import moment
 from betimes.core.instants import DAY, Instant
+from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
@@ -79,18 +79,8 @@ class Fleet(LedgerReader):
         """Return what is owed to the tenant and how late it is."""
         owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)
         counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
-        return BacklogView(
-            now=moment(await self.engine.store.now()),
-            alarms_due=owed.alarms_due,
-            oldest_alarm_at=moment(owed.oldest_alarm_at),
-            snoozed=owed.snoozed,
-            effects_pending=owed.effects_pending,
-            effects_dead=owed.effects_dead,
-            effects_failing=owed.effects_failing,
-            orphaned=owed.orphaned,
-            capped=max(counts) >= COUNT_MAX,
-            hold=await read_hold(self.engine, self.caller.tenant),
-        )
+        now, hold = await self.engine.store.now(), await read_hold(self.engine, self.caller.tenant)
+        return derive(BacklogView, owed, now=now, capped=max(counts) >= COUNT_MAX, hold=hold)
 
     async def processes(self, *, virtual: bool = False) -> ProcessList:
         """List the processes that told of themselves, the last heard of first; under a virtual clock by real time."""
@@ -99,15 +89,7 @@ class Fleet(LedgerReader):
 
 
 def _view(row: ProcessRow, now: Instant) -> ProcessView:
-    return ProcessView(
-        name=row.name,
-        role=row.role,
-        version=row.version,
-        executors=list(row.executors),
-        started_at=moment(row.started_at),
-        seen_at=moment(row.seen_at),
-        alive=row.role != CLOSED and now - row.seen_at <= LIVE,
-    )
+    return derive(ProcessView, row, alive=row.role != CLOSED and now - row.seen_at <= LIVE)
 
 
 class Heartbeat:

@@ -14,9 +14,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from betimes.catalogue import readable_areas
+from betimes.domain.derivation import derive
 from betimes.domain.paging import wrong_parameter
 from betimes.engine.engine import Engine
-from betimes.http.event_stream import EventStream, demand_room, may_go_on
+from betimes.http.event_stream import EventStream, demand_room, may_go_on, read_rounds
 from betimes.http.process import Streams
 from betimes.http.routes import RequestContext, Route
 from betimes.ledger.known_names import check_names
@@ -38,12 +39,7 @@ SAMPLES = 20
 """Verdicts that a frame shows, if not asked otherwise."""
 
 
-class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    domain: Literal["runs", "notifications", "intents", "automation", "scores"] | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    id: str | None = None
-    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+class VerdictStreamQuery(FeedFilters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["verdicts", "pulse"] = "verdicts"
     """`pulse`: a frame a second, with sums and a few samples, in place of every verdict."""
     sample: Annotated[int, msgspec.Meta(ge=0, le=SAMPLES_MAX)] | None = None
@@ -53,19 +49,14 @@ class VerdictStreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 async def verdicts(request: RequestContext) -> EventStream:
     tenant, streams, engine = request.caller.tenant, request.process.streams, request.engine
     query: VerdictStreamQuery = request.query
-    filters = FeedFilters(domain=query.domain, outcome=query.outcome, reason=query.reason, id=query.id)
+    filters = derive(FeedFilters, query)
     _check_mode(query)
     check_names(outcome=query.outcome, reason=query.reason)
     domains = readable_areas(request.scopes, "read")
     last = request.headers.get("last-event-id")
     if query.mode == "pulse":
-        pulse = PulseFeed(
-            streams.share_tail(engine, PulseTail),
-            tenant,
-            domains,
-            filters,
-            SAMPLES if query.sample is None else query.sample,
-        )
+        samples = SAMPLES if query.sample is None else query.sample
+        pulse = PulseFeed(streams.share_tail(engine, PulseTail), tenant, domains, filters, samples)
         await pulse.start(position_of(last).seq if last else None)
         demand_room(streams, tenant)
         return EventStream(stream_frames(pulse, engine, streams, lambda: may_go_on(request)), streams, tenant)
@@ -92,15 +83,13 @@ async def stream_events(
     """Yield bytes for the wire until the reader goes, loses its key, or the process stops."""
     loop = asyncio.get_running_loop()
     yield b": from here on\n\n"
-    said_s = asked_s = loop.time()
-    while engine.is_open and not streams.is_closed:
-        if loop.time() - asked_s >= streams.comment_s:
-            if not await may_read_on():
-                return
-            asked_s = loop.time()
+    said_s = loop.time()
+    async for _ in read_rounds(engine, streams, may_read_on):
         events = await feed.read()
         if events:
-            yield b"".join(_encode_event(_name(event), position, _data(event)) for position, event in events)
+            yield b"".join(
+                _encode_event(_name(event), position, msgspec.json.encode(event)) for position, event in events
+            )
             said_s = loop.time()
         elif loop.time() - said_s >= streams.comment_s:
             yield b": still here\n\n"
@@ -113,14 +102,8 @@ async def stream_frames(
     feed: PulseFeed, engine: Engine, streams: Streams, may_read_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
     """Yield frames for the wire until the reader goes, loses its key, or the process stops."""
-    loop = asyncio.get_running_loop()
     yield b": from here on\n\n"
-    asked_s = loop.time()
-    while engine.is_open and not streams.is_closed:
-        if loop.time() - asked_s >= streams.comment_s:
-            if not await may_read_on():
-                return
-            asked_s = loop.time()
+    async for _ in read_rounds(engine, streams, may_read_on):
         found = await feed.read()
         if found:
             seq, frame = found
@@ -130,10 +113,6 @@ async def stream_frames(
 
 def _name(event: VerdictEvent | Pulse) -> str:
     return "pulse" if isinstance(event, Pulse) else "verdict"
-
-
-def _data(event: VerdictEvent | Pulse) -> bytes:
-    return msgspec.json.encode(event)
 
 
 def _encode_event(name: str, id: str, data: bytes) -> bytes:

@@ -269,6 +269,4 @@ class PulseFeed:
         return found
 
     def _wants(self, domain: str | None, outcome: str, reasons: tuple[str, ...]) -> bool:
-        if domain not in self._domains or self._filters.outcome not in (None, outcome):
-            return False
-        return self._filters.reason is None or self._filters.reason in reasons
+        return domain in self._domains and self._filters.fits(outcome, reasons)

@@ -7,79 +7,23 @@ from typing import Annotated
 
 import msgspec
 
-from betimes.catalogue import Area
-from betimes.core.datetimes import Moment
-from betimes.http.routes import ANY_KEY, Listed, RequestContext
-from betimes.http.service_calls import ServiceCalls, paged, route
+from betimes.http.routes import ANY_KEY, RequestContext
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.ledger.fleet import ProcessList
 from betimes.ledger.meta import MetaView
-from betimes.ledger.reader import Step
 from betimes.ledger.routes import ledger_of
 from betimes.ledger.search import HITS_MAX, QUERY_CHARS_MAX
 from betimes.ledger.service import Ledger
 from betimes.ledger.statistics import CELLS_MAX
 from betimes.ledger.stream_list import VERIFIED_MAX
-from betimes.ledger.verdict_list import VerdictFilters
 
 TAG = "Questions"
-
-
-class StatisticsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    since: Moment | None = None
-    """Included; 24 hours before `until`, if not given."""
-    until: Moment | None = None
-    """Not included; now, if not given."""
-    step: Step | None = None
-    """Left out, the shortest of which there are not too many."""
-    by: str = "outcome"
-    """Some of domain, kind, outcome, reason, with commas."""
-    domain: Area | None = None
-    outcome: str | None = None
-    reason: str | None = None
-
-
-class UpcomingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    from_: Moment | None = None
-    """Now, if not given."""
-    to: Moment | None = None
-    """24 hours later, if not given."""
-    step: Step | None = None
-    kinds: str | None = None
-    """Of streams, with commas."""
-
-
-class UpcomingItemsQuery(Listed, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    from_: Moment | None = None
-    """From the latest on, if not given."""
-    to: Moment | None = None
-    kinds: str | None = None
-    """Of streams, with commas."""
-    reason: str | None = None
-
-
-class TimelineQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    user_id: str | None = None
-    account_id: str | None = None
-    since: Moment | None = None
-    """12 hours ago, if not given."""
-    until: Moment | None = None
-    """A day later, if not given; at most 32 days."""
 
 
 class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     q: Annotated[str, msgspec.Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
     kinds: str | None = None
     """Of streams, with commas."""
-
-
-class StreamListQuery(Listed, frozen=True, forbid_unknown_fields=True):
-    kind: str | None = None
-    """Required, unless `snoozed` is true."""
-    prefix: str | None = None
-    """The beginning of the id; then the list is in the order of ids."""
-    status: str | None = None
-    snoozed: bool | None = None
-    """Whether the last wake failed and the next one rests."""
 
 
 async def meta(request: RequestContext) -> MetaView:
@@ -110,7 +54,6 @@ ROUTES = (
         description=f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the "
         "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
         "outcome with several reasons counts under each of them.",
-        query=StatisticsQuery,
     ),
     _get(
         "/v1/verdicts",
@@ -118,7 +61,6 @@ ROUTES = (
         "Verdicts of the past",
         description="What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: "
         "it may be short and still not be the last.",
-        query=paged(VerdictFilters),
     ),
     _get(
         "/v1/upcoming",
@@ -127,7 +69,6 @@ ROUTES = (
         description="How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, "
         "intents with their next check and their end, others with their next alarm. Where there are very many, "
         "counts are those of a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
-        query=UpcomingParameters,
     ),
     _get(
         "/v1/upcoming/items",
@@ -137,7 +78,6 @@ ROUTES = (
         "found by its next alarm or check, the soonest first, late ones first of all, and shown once, with all that "
         "waits in it between `from` and `to`. The items of a page are sorted by `at`; because a stream stays "
         "together, the next page may begin before this one ends.",
-        query=UpcomingItemsQuery,
     ),
     _get(
         "/v1/timeline",
@@ -145,7 +85,6 @@ ROUTES = (
         "The day of a person or an account",
         description="What was decided about them in all domains the key may read, what waits, bands (quiet hours, "
         "digests, cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
-        query=TimelineQuery,
     ),
     _get(
         "/v1/search",
@@ -161,7 +100,6 @@ ROUTES = (
         "Streams of a kind",
         description="People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, "
         "or in the order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
-        query=StreamListQuery,
     ),
     _get(
         "/v1/streams/{kind}/{id}",

@@ -1,10 +1,10 @@
-"""Routes of time and history: passes over what is due, a virtual clock, the ledger, and why."""
+"""Routes of time and history: passes over what is due, a virtual clock, the ledger, the rules, and why."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -12,12 +12,11 @@ from betimes.catalogue import readable_areas
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, seconds
-from betimes.domain.derivation import derive
 from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import DEPLOYMENT_TENANT, Listed, RequestContext, demand_deployment
+from betimes.http.routes import DEPLOYMENT_TENANT, RequestContext, demand_deployment
 from betimes.http.service_calls import ServiceCalls, route
-from betimes.ledger.service import Ledger, LedgerFilters, SegmentPage
+from betimes.ledger.service import Ledger
 
 TAG = "Time and history"
 ADVANCE_DAYS_MAX = 366
@@ -61,19 +60,6 @@ class ClockView(msgspec.Struct, frozen=True):
     now: datetime
     virtual: bool
     next_due_at: datetime | None
-
-
-class SegmentListQuery(Listed, frozen=True, forbid_unknown_fields=True):
-    kind: str | None = None
-    id: str | None = None
-    event_type: str | None = None
-    key: str | None = None
-    correlation_id: str | None = None
-    since: Moment | None = None
-    """Included."""
-    until: Moment | None = None
-    """Not included."""
-    order: Literal["asc", "desc"] = "asc"
 
 
 # -- time
@@ -163,12 +149,6 @@ def ledger_of(request: RequestContext) -> Ledger:
     return Ledger(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-async def segments(request: RequestContext) -> SegmentPage:
-    query: SegmentListQuery = request.query
-    filters = derive(LedgerFilters, query)
-    return await ledger_of(request).segments(filters, order=query.order, limit=query.limit, cursor=query.cursor)
-
-
 _ledger = ServiceCalls(ledger_of)
 _get = partial(route, method="GET", scope="any:read", tag=TAG)
 _post = partial(route, method="POST", scope="tick", tag=TAG)
@@ -214,13 +194,11 @@ ROUTES = (
     ),
     _get(
         "/v1/ledger",
-        segments,
+        _ledger.call(Ledger.segments),
         "What happened",
         description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
         "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "
         "`tenant`. Secrets are never shown.",
-        query=SegmentListQuery,
-        reply=SegmentPage,
     ),
     _get(
         "/v1/explain/{segment_id}",
@@ -228,5 +206,20 @@ ROUTES = (
         "Why",
         description="A segment with every rule that was looked at and the values it saw, what caused it, and what it "
         "led to.",
+    ),
+    _get(
+        "/v1/explain/{segment_id}/alternatives",
+        _ledger.call(Ledger.alternatives),
+        "What would have had to be different",
+        description="The segment is decided again with everything as it was; then the least change of each kind that "
+        "gives a better answer is looked for: the instant, a rule that does not bind, one setting, the request, the "
+        "person or the definition. At most 200 decisions and half a second.",
+    ),
+    _get(
+        "/v1/rules",
+        _ledger.call(Ledger.rules),
+        "The rules there are",
+        description="Every table of rules of the domains the key may read, in the order they are looked at, with what "
+        "each records, both of its sentences, the settings it goes by, and its mode under the policy in force.",
     ),
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from betimes.catalogue import DOMAINS
 from betimes.core.policies import Policy
 from betimes.core.verdicts import Rule, RuleOutcome, RuleTable, Verdict, readable_template
 from betimes.domain.declaration import Domain
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
+from betimes.domain.struct_forms import From
 from betimes.engine.codecs import Kinds
 
 
@@ -34,7 +36,7 @@ class RuleView(JsonView, frozen=True, kw_only=True):
 
     number: int | None
     """Its place in the table, from 1; `null` of one that judges no more."""
-    rule: str
+    rule: Annotated[str, From("name")]
     mode: Literal["enforce", "shadow", "retired"]
     """Under the policy in force: `shadow` is judged and recorded and does not bind; `retired` judges no more and still
     explains old verdicts."""
@@ -75,10 +77,7 @@ def explain_rules(kinds: Kinds, verdict: Verdict | None) -> list[ExplainedRuleVi
     table = kinds.tables.get(verdict.table) if verdict else None
     if verdict is None or table is None:
         return []
-    return [
-        ExplainedRuleView(step.number, step.rule, step.outcome, step.reason, step.values, step.sentence, step.reads)
-        for step in table.explain_all(verdict)
-    ]
+    return [derive(ExplainedRuleView, step) for step in table.explain_all(verdict)]
 
 
 def list_rule_tables(areas: Collection[str], policy: Policy) -> RuleTables:
@@ -115,13 +114,5 @@ def _table_view(
 
 
 def _rule_view(rule: Rule[Any], number: int | None, mode: Literal["enforce", "shadow", "retired"]) -> RuleView:
-    return RuleView(
-        number=number,
-        rule=rule.name,
-        mode=mode,
-        sees=rule.sees,
-        says=readable_template(rule.says),
-        passes=readable_template(rule.passes),
-        absent=readable_template(rule.absent),
-        reads=rule.reads,
-    )
+    said: dict[str, Any] = {name: readable_template(getattr(rule, name)) for name in ("says", "passes", "absent")}
+    return derive(RuleView, rule, number=number, mode=mode, **said)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.errors import Invalid, UnknownKind
-from betimes.core.streams import parse_effect_handle, parse_segment_handle, segment_handle
+from betimes.core.streams import parse_effect_handle, parse_segment_handle
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import check_filters, wrong_parameter
 from betimes.engine.store import EffectQuery, LedgerQuery
@@ -63,29 +63,16 @@ class Search(LedgerReader):
 
     async def _streams(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         found = await self.engine.store.names_like(self.caller.tenant, kinds, text, EACH_MAX)
-        return [
-            SearchHit(
-                type="stream",
-                id=one.id,
-                kind=one.kind,
-                domain=area_of(one.kind) or "",
-                status=one.status or None,
-                href=f"/v1/streams/{one.kind}/{one.id}",
-            )
-            for one in found
-        ]
+        return [_hit("stream", one.id, one.kind, f"streams/{one.kind}/{one.id}", one.status or None) for one in found]
 
     async def _keys(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         named = {name for kind in kinds for name in DOMAIN_OF[kind].collections}
         found = await self.engine.store.keys_like(self.caller.tenant, (*kinds, *sorted(named)), text, EACH_MAX)
         return [
-            self._hit("key", one.key, one.kind, f"{one.kind}:{one.id}:{one.version}")
+            _hit("key", one.key, one.kind, f"explain/{one.kind}:{one.id}:{one.version}")
             for one in found
             if one.kind in kinds
         ]
-
-    def _hit(self, type: HitType, id: str, kind: str, segment_id: str) -> SearchHit:
-        return SearchHit(type=type, id=id, kind=kind, domain=area_of(kind) or "", href=f"/v1/explain/{segment_id}")
 
     async def _segment(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         try:
@@ -95,7 +82,7 @@ class Search(LedgerReader):
         if stream.kind not in kinds or not 1 <= version <= NUMBER_MAX:
             return []
         _, page = await self.engine.store.history(stream, version - 1, 1)
-        return [self._hit("segment", text, stream.kind, text)] if page and page[0].version == version else []
+        return [_hit("segment", text, stream.kind, f"explain/{text}")] if page and page[0].version == version else []
 
     async def _effect(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         try:
@@ -106,22 +93,16 @@ class Search(LedgerReader):
             return []
         query = EffectQuery(tenant=effect.tenant, source=effect.source, version=effect.version, limit=200)
         rows = [row for row in await self.engine.store.effects(query) if row.id == effect]
-        return [
-            SearchHit(
-                type="effect",
-                id=text,
-                kind=effect.kind,
-                domain=area_of(effect.kind) or "",
-                status=row.status,
-                href=f"/v1/effects/{text}",
-            )
-            for row in rows
-        ]
+        return [_hit("effect", text, effect.kind, f"effects/{text}", row.status) for row in rows]
 
     async def _correlated(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         query = LedgerQuery(tenant=self.caller.tenant, correlation=text, limit=EACH_MAX)
         return [
-            self._hit("correlation", text, found.stream.kind, segment_handle(found.stream, found.version))
+            _hit("correlation", text, found.stream.kind, f"explain/{found.handle}")
             for found in await self.engine.store.ledger(query)
             if found.stream.kind in kinds
         ]
+
+
+def _hit(type: HitType, id: str, kind: str, path: str, status: str | None = None) -> SearchHit:
+    return SearchHit(type=type, id=id, kind=kind, domain=area_of(kind) or "", status=status, href=f"/v1/{path}")

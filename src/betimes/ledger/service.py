@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from betimes.catalogue import DOMAINS
-from betimes.core.datetimes import instant, moment
+from betimes.core.datetimes import Moment, instant
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, NotFound, UnknownKind
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, parse_cause, parse_segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     PAGE_CHARS_MAX,
@@ -27,6 +28,7 @@ from betimes.domain.paging import (
     place_of,
 )
 from betimes.domain.requests import check_request, in_slices
+from betimes.domain.struct_forms import From
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.explanation import Explanation, explain, summarise_segment
@@ -77,7 +79,7 @@ class SegmentView(JsonView, frozen=True, kw_only=True):
     verdict: OutcomeView | None
     policy: str
     actor: str
-    correlation_id: str
+    correlation_id: Annotated[str, From("correlation")]
 
 
 class SegmentPage(JsonView, frozen=True):
@@ -132,8 +134,10 @@ class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     event_type: str | None = None
     key: str | None = None
     correlation_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: Moment | None = None
+    """Included."""
+    until: Moment | None = None
+    """Not included."""
 
 
 class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet):
@@ -223,25 +227,17 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         return filters.event_type in segment.events and filters.event_type in _event_types(segment)
 
     def view(self, segment: Segment) -> SegmentView:
-        return SegmentView(**self._fields(segment))
-
-    def _fields(self, segment: Segment) -> dict[str, Any]:
-        kind = segment.stream.kind
-        return {
-            "segment_id": segment.handle,
-            "domain": domain_of(kind),
-            "kind": kind,
-            "id": segment.stream.id,
-            "version": segment.version,
-            "at": moment(segment.at),
-            "key": segment.key and segment.key.key,
-            "command": self._command(segment),
-            "events": self._events(segment),
-            "verdict": verdict_outcome(self.engine.kinds, segment),
-            "policy": segment.policy,
-            "actor": segment.actor,
-            "correlation_id": segment.correlation,
-        }
+        return derive(
+            SegmentView,
+            segment,
+            segment.stream,
+            segment_id=segment.handle,
+            domain=domain_of(segment.stream.kind),
+            key=segment.key and segment.key.key,
+            command=self._command(segment),
+            events=self._events(segment),
+            verdict=verdict_outcome(self.engine.kinds, segment),
+        )
 
     def _command(self, segment: Segment) -> dict[str, Any] | None:
         if segment.command is None:
@@ -292,14 +288,15 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
         effects = Effects(self.engine, self.caller, self._domains)
-        fields = self._fields(told.segment)
-        return ExplanationView(
-            **fields,
+        view = self.view(told.segment)
+        return derive(
+            ExplanationView,
+            view,
             trace=trace_of(self.engine.kinds, told.verdict),
             rules=explain_rules(self.engine.kinds, told.verdict),
             timezone=await self._timezone_of(stream),
             policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
-            summary=_summary(told, fields["verdict"]),
+            summary=_summary(told, view.verdict),
             caused_by=self._caused_by(told),
             caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
             effects=[await effects.view(row) for row in told.effects],

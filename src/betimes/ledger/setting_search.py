@@ -34,20 +34,9 @@ async def search_settings(
     for path in [one for read in (rule.reads if rule else ()) for one in expand_path(read, names)]:
         found = await _search_setting(search, path)
         if found:
-            changes.append(_change_of_setting(search, path, *found))
-
-
-def _change_of_setting(
-    search: AlternativeSearch, path: str, before: Any, after: Any, again: Redecided
-) -> AlternativeChange:
-    return AlternativeChange(
-        kind="setting",
-        says=f"the setting {path} had been {_spell_value(path, after)} instead of {_spell_value(path, before)}",
-        path=path,
-        before=before,
-        after=after,
-        then=search.tell(again),
-    )
+            before, after = (_spell_value(path, value) for value in found[:2])
+            says = f"the setting {path} had been {after} instead of {before}"
+            changes.append(search.change("setting", says, path, *found))
 
 
 def _spell_value(path: str, value: Any) -> str:

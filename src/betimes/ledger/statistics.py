@@ -80,37 +80,44 @@ class Statistics(LedgerReader):
         outcome: str | None = None,
         reason: str | None = None,
     ) -> StatisticsView:
-        """Count outcomes from one instant until before another, in steps; by default those of the last 24 hours."""
+        """Count outcomes from one instant until before another, in steps; by default those of the last 24 hours.
+
+        Parameters
+        ----------
+        since
+            Included; 24 hours before `until`, if not given.
+        until
+            Not included; now, if not given.
+        step
+            Left out, the shortest of which there are not too many.
+        by
+            Some of domain, kind, outcome, reason, with commas.
+        """
         groups = _groups(by)
         check_names(outcome=outcome, reason=reason)
         now = await self.engine.store.now()
         until_at = instant(until) or now
         since_at = until_at - DAY if since is None else instant(since)
         check_range(since_at, until_at)
+        query = TallyQuery(self.caller.tenant, 0, since_at, until_at, self._counted_kinds(domain), outcome, reason)
         looks = 0
         while True:
             looks += 1
             position = await self.engine.store.tally_position()
-            view = await self._in_fitting_steps(step, since_at, until_at, groups, position, (domain, outcome, reason))
+            view = await self._in_fitting_steps(step, query, groups, position)
             if (await self.engine.store.tally_position()).seq == position.seq:
                 return view  # else some were added to the tally meanwhile, and counted on the spot too
             if looks == LOOKS_MAX:
                 return replace(view, complete=False)
 
     async def _in_fitting_steps(
-        self,
-        step: Step | None,
-        since_at: Instant,
-        until_at: Instant,
-        groups: tuple[str, ...],
-        position: TallyPosition,
-        filters: tuple[Area | None, str | None, str | None],
+        self, step: Step | None, query: TallyQuery, groups: tuple[str, ...], position: TallyPosition
     ) -> StatisticsView:
         """Return the counts in the shortest steps of which there are not too many."""
         rows = await self.engine.store.tally_source(position.seq, PAGE_MAX, BY_EVENTS)
         cells = 0
-        for name in (step,) if step else _fitting_steps(since_at, until_at, position, groups):
-            found = await self._in_steps(name, since_at, until_at, groups, position, rows, filters)
+        for name in (step,) if step else _fitting_steps(query.since_at, query.until_at, position, groups):
+            found = await self._in_steps(name, query, groups, position, rows)
             if isinstance(found, StatisticsView):
                 return found
             cells = found
@@ -119,24 +126,21 @@ class Statistics(LedgerReader):
     async def _in_steps(
         self,
         name: Step,
-        since_at: Instant,
-        until_at: Instant,
+        query: TallyQuery,
         groups: tuple[str, ...],
         position: TallyPosition,
         rows: list[TallySource],
-        filters: tuple[Area | None, str | None, str | None],
     ) -> StatisticsView | int:
         """Return the counts in steps of a length, or how many there are if they are too many."""
-        domain, outcome, reason = filters
         length = STEPS[name]
-        since_at, until_at = since_at // length * length, -(-until_at // length) * length
+        since_at, until_at = query.since_at // length * length, -(-query.until_at // length) * length
         level = _level(name, since_at, position)
         if (until_at - since_at) // length > CELLS_MAX:
             return (until_at - since_at) // length
         if level == MINUTE and until_at - since_at > MINUTES_SPAN_MAX:
             message = f"steps shorter than an hour are for {MINUTES_SPAN_MAX // HOUR} hours at most; take a longer one"
             raise wrong_parameter("step", message)
-        query = TallyQuery(self.caller.tenant, level, since_at, until_at, self._counted_kinds(domain), outcome, reason)
+        query = replace(query, level=level, since_at=since_at, until_at=until_at)
         counts, total = await self._counted(query, length, groups)
         total += self._count_rest(query, rows, length, groups, counts)
         if len(counts) > CELLS_MAX:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound, Refused
 from betimes.core.streams import StreamId, checked_stream, segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     InstantPlace,
@@ -23,6 +24,7 @@ from betimes.domain.paging import (
     wrong_parameter,
 )
 from betimes.domain.requests import in_slices
+from betimes.domain.struct_forms import From
 from betimes.engine.replay import Replayed
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
@@ -47,7 +49,7 @@ class StreamSummary(JsonView, frozen=True, kw_only=True):
     segment_id: str
     """Its last segment."""
     created_at: datetime
-    updated_at: datetime
+    updated_at: Annotated[datetime, From("at")]
     alarm_at: datetime | None
     due_at: datetime | None
     snooze_until: datetime | None
@@ -94,7 +96,17 @@ class StreamList(LedgerReader):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[StreamSummary]:
-        """List streams of a kind, the last created first, or by the beginning of their ids; or snoozed ones."""
+        """List streams of a kind, the last created first, or by the beginning of their ids; or snoozed ones.
+
+        Parameters
+        ----------
+        kind
+            Required, unless `snoozed` is true.
+        prefix
+            The beginning of the id; then the list is in the order of ids.
+        snoozed
+            Whether the last wake failed and the next one rests.
+        """
         checked_limit(limit)
         if kind is None and not snoozed:
             raise wrong_parameter("kind", "required, unless snoozed is asked for")
@@ -153,9 +165,8 @@ class StreamList(LedgerReader):
     async def stream_detail(self, kind: str, id: str) -> StreamDetail:
         """Return a stream with its state, without secrets; or raise `NotFound`."""
         row = await self._found_row(kind, id)
-        stream = row.stream
-        state = self.engine.kinds.state_in(stream, row)
-        return StreamDetail(**_fields(row), state=redact(state, kind))
+        state = self.engine.kinds.state_in(row.stream, row)
+        return derive(StreamDetail, _summary(row), state=redact(state, kind))
 
     async def verify_stream(self, kind: str, id: str) -> StreamVerification:
         """Replay a stream's history and hold its row against it; raise `Refused` if it is too long to be asked for."""
@@ -175,7 +186,7 @@ class StreamList(LedgerReader):
                 break
         if last:
             replayed.compare(last)
-        findings = [StreamFinding(found.version, found.what) for found in replayed.findings[:FINDINGS_MAX]]
+        findings = [derive(StreamFinding, found) for found in replayed.findings[:FINDINGS_MAX]]
         return StreamVerification(
             kind=kind,
             id=id,
@@ -203,22 +214,11 @@ class StreamList(LedgerReader):
 
 
 def _summary(row: StreamRow) -> StreamSummary:
-    return StreamSummary(**_fields(row))
-
-
-def _fields(row: StreamRow) -> dict[str, Any]:
-    return {
-        "kind": row.stream.kind,
-        "id": row.stream.id,
-        "domain": domain_of(row.stream.kind),
-        "status": row.status or None,
-        "owner": row.owner or None,
-        "version": row.version,
-        "segment_id": segment_handle(row.stream, row.version),
-        "created_at": moment(row.created_at),
-        "updated_at": moment(row.at),
-        "alarm_at": moment(row.alarm_at),
-        "due_at": moment(row.due_at),
-        "snooze_until": moment(row.snooze_until),
-        "snooze_error": row.snooze_error or None,
-    }
+    return derive(
+        StreamSummary,
+        row,
+        row.stream,
+        domain=domain_of(row.stream.kind),
+        segment_id=segment_handle(row.stream, row.version),
+        snooze_error=row.snooze_error or None,
+    )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from betimes.catalogue import DOMAINS
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
@@ -17,6 +15,7 @@ from betimes.core.instants import DAY, Instant
 from betimes.core.outlooks import Outlook, Subject, WindowFill
 from betimes.core.streams import StreamId, checked_stream
 from betimes.domain.declaration import Domain
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_parameter
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
@@ -109,7 +108,15 @@ class Timeline(Upcoming):
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> TimelineView:
-        """Return what was and will be between two instants; by default twelve hours around now."""
+        """Return what was and will be between two instants; by default twelve hours around now.
+
+        Parameters
+        ----------
+        since
+            12 hours ago, if not given.
+        until
+            A day later, if not given; at most 32 days.
+        """
         subject, id = _subject(user_id, account_id)
         now = await self.engine.store.now()
         since_at = now - DAY // 2 if since is None else instant(since)
@@ -171,7 +178,7 @@ class Timeline(Upcoming):
         for segment in reversed(page):  # of one instant, the first decided stays first
             judged = judged_views(judged_things(self.engine.kinds, segment), known)
             for _, event in DecodedSegment(self.engine, segment).events:
-                found.events.items.append(TimelineEvent(*msgspec.structs.astuple(event), judged=judged))
+                found.events.items.append(derive(TimelineEvent, event, judged=judged))
 
 
 class _Found:
@@ -194,27 +201,10 @@ class _Found:
         return 0 if self.since_at <= self.now < self.until_at else self.since_at
 
     def add_outlook(self, domain: str, stream: StreamId, told: Outlook) -> None:
-        named = {"domain": domain, "kind": stream.kind}
         self.timezone = self.timezone or told.timezone
-        self.bands += [
-            BandView(
-                **named,
-                id=stream.id,
-                name=band.name,
-                since=moment(band.since_at),
-                until=moment(band.until_at),
-                label=band.label or None,
-            )
-            for band in told.bands
-        ]
-        self.fills += [
-            FillView(**named, name=fill.name, span_s=fill.span_s, cap=fill.cap, points=self._points(fill))
-            for fill in told.fills
-        ]
-        self.prospects += [
-            ProspectView(**named, id=stream.id, name=one.name, at=moment(one.at), value=one.value)
-            for one in told.prospects
-        ]
+        self.bands += [derive(BandView, band, stream, domain=domain) for band in told.bands]
+        self.fills += [derive(FillView, fill, stream, domain=domain, points=self._points(fill)) for fill in told.fills]
+        self.prospects += [derive(ProspectView, one, stream, domain=domain) for one in told.prospects]
 
     def _points(self, fill: WindowFill) -> list[FillPoint]:
         """Return how many count at first, and from each instant on at which that changes."""

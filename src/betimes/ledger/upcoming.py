@@ -92,7 +92,17 @@ class Upcoming(UpcomingItems):
         step: Step | None = None,
         kinds: str | None = None,
     ) -> UpcomingView:
-        """Count what comes by kind and step; by default in the next 24 hours."""
+        """Count what comes by kind and step; by default in the next 24 hours.
+
+        Parameters
+        ----------
+        from_
+            Now, if not given.
+        to
+            24 hours later, if not given.
+        kinds
+            Of streams, with commas.
+        """
         wanted = self.check_kinds(kinds)
         now = await self.engine.store.now()
         since_at = now if from_ is None else instant(from_)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Annotated
 
 from betimes.catalogue import DOMAIN_OF, DOMAINS
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import Moment, instant
 from betimes.core.instants import Instant
 from betimes.core.outlooks import WaitingItem
 from betimes.core.streams import StreamId, segment_handle
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
     CursorPlace,
@@ -29,6 +31,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
+from betimes.domain.struct_forms import From
 from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
@@ -60,7 +63,7 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     reasons: list[str]
     would_pass_at: datetime | None
     """When it would pass at the earliest, as things stand."""
-    snoozed_until: datetime | None
+    snoozed_until: Annotated[datetime | None, From("snooze_until")]
     """If its last wake failed, until when it rests."""
     segment_id: str | None
     late: bool
@@ -116,7 +119,15 @@ class UpcomingItems(LedgerReader):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[UpcomingItem]:
-        """List what waits, soonest first within the page; the pages are in the order of the streams' next instants."""
+        """List what waits, soonest first within the page; the pages are in the order of the streams' next instants.
+
+        Parameters
+        ----------
+        from_
+            From the latest on, if not given.
+        kinds
+            Of streams, with commas.
+        """
         wanted = self.check_kinds(kinds)
         check_names(reason=reason)
         checked_limit(limit)
@@ -208,21 +219,9 @@ class UpcomingItems(LedgerReader):
         return sorted(items, key=lambda item: item.at)
 
     def _item(self, row: StreamRow, item: WaitingItem, now: Instant) -> UpcomingItem:
-        kind = row.stream.kind
-        return UpcomingItem(
-            domain=domain_of(kind),
-            kind=kind,
-            id=row.stream.id,
-            owner=row.owner or None,
-            at=moment(item.at),
-            what=item.what,
-            key=item.key or None,
-            reasons=list(item.reasons),
-            would_pass_at=moment(item.would_pass_at),
-            snoozed_until=moment(row.snooze_until),
-            segment_id=segment_handle(row.stream, item.segment) if item.segment else None,
-            late=item.at < now,
-        )
+        segment_id = segment_handle(row.stream, item.segment) if item.segment else None
+        domain, late = domain_of(row.stream.kind), item.at < now
+        return derive(UpcomingItem, item, row, row.stream, domain=domain, segment_id=segment_id, late=late)
 
 
 def _page_by_time(found: Listing[UpcomingItem], next_cursor: str | None) -> Page[UpcomingItem]:

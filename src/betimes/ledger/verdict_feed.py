@@ -19,15 +19,16 @@ import asyncio
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
 
-from betimes.core.datetimes import moment
+from betimes.catalogue import Area
 from betimes.core.errors import Invalid
 from betimes.core.segments import Segment
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
 from betimes.engine.engine import Engine
@@ -73,11 +74,16 @@ class Pulse(msgspec.Struct, frozen=True):
     """By each reason; an event may have several."""
 
 
-class FeedFilters(msgspec.Struct, frozen=True, kw_only=True):
-    domain: str | None = None
+class FeedFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    domain: Area | None = None
     outcome: str | None = None
     reason: str | None = None
     id: str | None = None
+    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+
+    def fits(self, outcome: str, reasons: Collection[str]) -> bool:
+        """Return whether an outcome for these reasons is wanted."""
+        return self.outcome in (None, outcome) and (self.reason is None or self.reason in reasons)
 
 
 class FeedPosition(msgspec.Struct, frozen=True, order=True):
@@ -116,22 +122,10 @@ class DecodedSegment:
         return self._events
 
     def _decode(self) -> Iterator[Placed]:
-        segment, stream = self.segment, self.segment.stream
+        segment, handle = self.segment, self.segment.handle
         for number, outcome in enumerate(self._outcomes(), start=1):
-            yield (
-                FeedPosition(segment.seq, number),
-                VerdictEvent(
-                    segment.handle,
-                    self.domain,
-                    stream.kind,
-                    stream.id,
-                    moment(segment.at),
-                    outcome.outcome,
-                    outcome.reasons,
-                    outcome.explanation,
-                    outcome.defer_until,
-                ),
-            )
+            event = derive(VerdictEvent, outcome, segment, segment.stream, segment_id=handle, domain=self.domain)
+            yield FeedPosition(segment.seq, number), event
 
     def _outcomes(self) -> list[OutcomeView]:
         found: Listing[OutcomeView] = Listing()
@@ -292,9 +286,7 @@ class VerdictFeed:
         if filters.domain not in (None, one.domain) or filters.id not in (None, stream.id):
             return
         for position, event in one.events:
-            if position <= self._seen or filters.outcome not in (None, event.outcome):
-                continue
-            if filters.reason is None or filters.reason in event.reasons:
+            if position > self._seen and filters.fits(event.outcome, event.reasons):
                 yield position, event
 
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import msgspec
-
-from betimes.catalogue import Area
 from betimes.core.datetimes import Moment, instant
 from betimes.core.segments import Segment
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
@@ -21,7 +18,7 @@ from betimes.engine.store import LedgerQuery
 from betimes.ledger.known_names import check_names
 from betimes.ledger.reader import LedgerReader
 from betimes.ledger.tally import outcomes_in, tally_source
-from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
+from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEvent
 from betimes.ledger.verdict_ranges import SEQ_MAX, VerdictRanges
 
 LOOKED_AT_MAX = 800
@@ -29,12 +26,7 @@ READ_MAX = 200
 ALWAYS = 2**61
 
 
-class VerdictFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    domain: Area | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    id: str | None = None
-    """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
+class VerdictFilters(FeedFilters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: Moment | None = None
     until: Moment | None = None
 
@@ -72,7 +64,7 @@ class VerdictList(LedgerReader):
             for position, event in reversed(DecodedSegment(self.engine, segment).events):
                 if segment.seq == place.number and position.number >= place.row:
                     continue
-                if not _is_wanted(filters, event):
+                if filters.domain not in (None, event.domain) or not filters.fits(event.outcome, event.reasons):
                     continue
                 if len(found) == limit:
                     return Page(found, cursor_of(named, last))
@@ -89,10 +81,7 @@ class VerdictList(LedgerReader):
         """Return whether the segment has such an outcome; it is decoded only as far as it is counted."""
         if filters.outcome is None and filters.reason is None:
             return True
-        return any(
-            filters.outcome in (None, outcome) and (filters.reason is None or filters.reason in reasons)
-            for outcome, reasons in outcomes_in(self.engine.kinds, tally_source(segment))
-        )
+        return any(filters.fits(*decided) for decided in outcomes_in(self.engine.kinds, tally_source(segment)))
 
     async def _of_one(self, filters: VerdictFilters, id: str, look: _PageWalk) -> AsyncIterator[Segment]:
         """Yield segments of the streams that have this id; of each kind no more than are read at once."""
@@ -155,9 +144,3 @@ class VerdictList(LedgerReader):
             until_at=instant(filters.until),
             limit=size,
         )
-
-
-def _is_wanted(filters: VerdictFilters, event: VerdictEvent) -> bool:
-    if filters.outcome not in (None, event.outcome) or filters.domain not in (None, event.domain):
-        return False
-    return filters.reason is None or filters.reason in event.reasons

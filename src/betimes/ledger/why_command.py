@@ -14,6 +14,7 @@ from betimes.catalogue import DOMAIN_OF
 from betimes.cli.options import TENANT, Tenant, on
 from betimes.cli.output import say, show_json
 from betimes.core.errors import NotFound
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
 from betimes.ledger.alternative_search import AlternativesView
@@ -135,10 +136,8 @@ async def _read_timelines(ledger: Ledger, name: str, until: datetime) -> list[Ve
 
 
 def _event_of(segment: SegmentView) -> VerdictEvent:
-    verdict = segment.verdict
-    assert verdict
-    place = (segment.segment_id, segment.domain, segment.kind, segment.id, segment.at)
-    return VerdictEvent(*place, verdict.outcome, verdict.reasons, verdict.explanation, verdict.defer_until)
+    assert segment.verdict
+    return derive(VerdictEvent, segment.verdict, segment)
 
 
 def _found_as(event: VerdictEvent, name: str) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from betimes.core.errors import MissingScope, NotFound
+from betimes.domain.derivation import derive
 from betimes.ledger.call_results import (
     CALLS,
     Circumstances,
@@ -107,14 +108,8 @@ def _delivery_result(
     if not undone:
         return ResultView(key=key, status=view.status)
     last = next((one for one in reversed(undone) if one.last_error), undone[-1])
-    result = ResultView(
-        key=key,
-        status="partly_delivered" if view.status in DONE else view.status,
-        channel=last.channel,
-        error=last.last_error,
-        attempts=last.attempts,
-        next_attempt_at=last.next_attempt_at,
-    )
+    status = "partly_delivered" if view.status in DONE else view.status
+    result = derive(ResultView, last, key=key, status=status, error=last.last_error)
     effect = next((one for one in effects if one.effect_id == last.effect_id and one.status == "pending"), None)
     return circumstances.apply_to(result, effect) if effect else result
 
