@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from betimes.backtest.control import Control
-from betimes.backtest.lockstep import PartResult
+from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.part_runner import rehearse_part
 from betimes.backtest.partition import Entangled, Links, Lookout, entangled_tenants, split_links, survey_links
 from betimes.backtest.plan import Candidate, Plan
@@ -100,7 +100,7 @@ async def _in_parts(live: Live, plan: Plan, count: int) -> BacktestReport:
     engine = live.bt.engine
     parts = split_links(await survey_links(engine.store, engine.kinds, plan), count)
     results = [
-        await rehearse_part(engine.store, engine.kinds, engine.book, engine.settings, plan, lookout=lookout)
+        await rehearse_part(engine.store, Lockstep(engine.kinds, engine.book, engine.settings, plan, lookout=lookout))
         for lookout in (Lookout(parts, part) for part in range(count))
     ]
     assert entangled_tenants(results) == set()

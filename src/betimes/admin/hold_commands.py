@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from betimes.admin.holds import HoldStatus
 from betimes.cli.options import TENANT, Tenant, for_tenant
-from betimes.cli.output import say, show_json
+from betimes.cli.output import show_sentences
 from betimes.core.errors import Invalid
 from betimes.tenancy import Tenancy
 
@@ -48,10 +48,7 @@ def hold(
         return await bt.tenants.set_hold(asked) if asked else await bt.tenants.hold()
 
     status = for_tenant(at, work, exists=end or not asked)
-    if at.json:
-        show_json(status)
-    else:
-        say(_describe(status))
+    show_sentences(status, [_describe(status)], json=at.json)
 
 
 def _asked(domain: tuple[str, ...], until: datetime | None, reason: str | None) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rol
 from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.cli.documents import File, policy_document
 from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, WRITABLE, At, Paging, Tenant, Writable, for_tenant, on
-from betimes.cli.output import say, show, show_json
+from betimes.cli.output import show, show_json, show_sentences
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 from betimes.domain.service import Caller
 
@@ -68,10 +69,7 @@ def check(file: File | None = None, /, *, tenant: str | None = None, at: At = AT
         found = for_tenant(
             at.of_tenant(tenant), lambda bt: bt.tenants.check_policy(PolicyRequest(body)), else_memory=True
         )
-    if at.json:
-        show_json(found)
-    else:
-        _tell(found)
+    show_sentences(found, _sentences(found), json=at.json)
     return 0 if found.valid else STATUS["INVALID"][1]
 
 
@@ -86,17 +84,15 @@ async def _check_policy(application: Application, body: dict[str, Any]) -> Polic
     return PolicyCheck(True, [], [], policy.fingerprint, list(changes("", before, after)), body)
 
 
-def _tell(found: PolicyCheck) -> None:
+def _sentences(found: PolicyCheck) -> Iterator[str]:
     if not found.valid:
-        say("The policy is refused:")
-        for error in found.errors:
-            say(f"  {error.path}: {error.message}")
+        yield "The policy is refused:"
+        yield from (f"  {error.path}: {error.message}" for error in found.errors)
         return
-    say(f"The policy can work; its fingerprint is {found.fingerprint}.")
-    for change in found.changes:
-        say(f"  {_render_change(change)}")
+    yield f"The policy can work; its fingerprint is {found.fingerprint}."
+    yield from (f"  {_render_change(change)}" for change in found.changes)
     if not found.changes:
-        say("It is what is in force.")
+        yield "It is what is in force."
 
 
 def _render_change(change: PolicyChange) -> str:

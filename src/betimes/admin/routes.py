@@ -198,7 +198,6 @@ ROUTES = (
         "overrides as a document, and errors say their lines.",
         body=PolicyRequest,
         toml_field="overrides",
-        reply=PolicyCheck,
         read_only=_POLICY_READ_ONLY,
         example=_OVERRIDES,
         dry_run=True,
@@ -249,7 +248,7 @@ ROUTES = (
         codes=((409, "TOO_MANY_KEYS"),),
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
     ),
-    _get("/v1/keys", keys, "Keys, newest first", description="Revoked ones too.", query=Listed, reply=Page[KeyView]),
+    _get("/v1/keys", keys, "Keys, newest first", description="Revoked ones too.", query=Listed),
     _get("/v1/keys/{key_id}", _tenants.call(Tenants.key), "A key"),
     _post(
         "/v1/keys/{key_id}/rotate",
@@ -284,7 +283,6 @@ ROUTES = (
         whoami,
         "Whose key this is",
         scope=ANY_KEY,
-        reply=WhoAmI,
         description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
         "the console sends it at each click that reveals some.",
     ),

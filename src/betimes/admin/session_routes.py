@@ -8,7 +8,8 @@ from betimes.admin.sessions import SESSION_S_MAX, Elevation, NewSession, Session
 from betimes.core.errors import Refused
 from betimes.engine.tenants.identities import Identities, Identity
 from betimes.http.problems import CHALLENGE, HttpProblem
-from betimes.http.routes import ANY_KEY, Answer, RequestContext, Route
+from betimes.http.routes import ANY_KEY, Answer, RequestContext
+from betimes.http.service_calls import route
 from betimes.http.sessions import COOKIE, session_cookie
 
 TAG = "Administration"
@@ -55,7 +56,7 @@ async def close_session(request: RequestContext) -> Answer:
     return Answer(None, 204, {**_NO_STORE, "Set-Cookie": session_cookie("", 0)})
 
 
-_route = partial(Route, scope=ANY_KEY, tag=TAG)
+_route = partial(route, scope=ANY_KEY, tag=TAG)
 _post = partial(_route, method="POST", signs_in=True)
 
 ROUTES = (
@@ -83,7 +84,6 @@ ROUTES = (
         session,
         "The session of this cookie",
         method="GET",
-        reply=SessionView,
         codes=((404, "NOT_FOUND"), (409, "NO_KEYS")),
     ),
     _post(

@@ -6,7 +6,8 @@ import msgspec
 
 from betimes.admin.wakes import WakeView
 from betimes.domain.operations.model import Note
-from betimes.http.routes import RequestContext, Route
+from betimes.http.routes import RequestContext
+from betimes.http.service_calls import route
 
 
 class WakeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,7 +20,7 @@ async def wake(request: RequestContext) -> WakeView:
 
 
 ROUTES = (
-    Route(
+    route(
         "/v1/streams/{kind}/{id}/wake",
         wake,
         "Ring a stream's alarm now, if it is due",
@@ -30,7 +31,6 @@ ROUTES = (
         "and it rests once more.",
         body=WakeRequest,
         body_optional=True,
-        reply=WakeView,
         keeps_answer="wakes",
     ),
 )

@@ -12,6 +12,7 @@ import msgspec
 
 from betimes.app.backtests import PartMessage, Task
 from betimes.app.places import store_at
+from betimes.backtest.lockstep import Lockstep
 from betimes.backtest.part_runner import rehearse_part
 from betimes.backtest.partition import Entangled, Lookout
 from betimes.catalogue import DECIDERS, SECTIONS
@@ -40,12 +41,8 @@ async def _rehearse_task(task: Task) -> PartMessage:
     store = store_at(task.url)
     await store.open()
     try:
-        lookout = Lookout(task.parts, task.part)
-        told = _Telling()
-        result = await rehearse_part(
-            store, kinds, book, task.settings, task.plan, reach=task.reach, lookout=lookout, progress=told
-        )
-        return PartMessage(result=result)
+        lockstep = Lockstep(kinds, book, task.settings, task.plan, lookout=Lookout(task.parts, task.part))
+        return PartMessage(result=await rehearse_part(store, lockstep, task.reach, _Telling()))
     except Entangled as entangled:
         return PartMessage(entangled=entangled.tenant)
     except Refused as refused:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from betimes.backtest.lockstep import PartResult
+from betimes.backtest.lockstep import Lockstep, PartResult
 from betimes.backtest.part_runner import Progress, rehearse_part
 from betimes.backtest.partition import (
     Entangled,
@@ -131,9 +131,8 @@ async def _rehearse_here(
     engine: Engine, plan: Plan, progress: Progress, reach: Reach | None = None, lookout: Lookout | None = None
 ) -> PartResult:
     """Rehearse a part, or all, in this process."""
-    result = await rehearse_part(
-        engine.store, engine.kinds, engine.book, engine.settings, plan, reach=reach, lookout=lookout, progress=progress
-    )
+    lockstep = Lockstep(engine.kinds, engine.book, engine.settings, plan, lookout=lookout)
+    result = await rehearse_part(engine.store, lockstep, reach, progress)
     # As it would come from another process, so that the number of processes makes no difference.
     return msgspec.json.decode(msgspec.json.encode(result), type=PartResult)
 

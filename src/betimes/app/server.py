@@ -146,7 +146,7 @@ def _listening_event(serving: Serving, listener: socket.socket) -> dict[str, Any
     return {
         "event": "listening",
         "role": serving.role,
-        "url": f"http://{_in_url(host)}:{port}",
+        "url": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
         "host": host,
         "port": port,
         "db": hide_password(serving.bt.url),
@@ -303,10 +303,6 @@ def _stamp(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> Mutable
 def _show_plainly(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Make messages of people plain text: they must not reach a terminal as anything else."""
     return {name: visible(value) if isinstance(value, str) else value for name, value in line.items()}
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -78,7 +78,7 @@ class Lockstep:
         self._lookout = lookout
         self.recorded_calls = RecordedCalls()
         self.recollection = recollection or MemoTable()
-        self._plan = plan
+        self.plan = plan
         self._chain = Chain(plan.since_at)
         self._base: dict[StreamId, Replayed] = {}
         self._keys: dict[KeyId, Recorded] = {}
@@ -107,9 +107,9 @@ class Lockstep:
         return self._lookout is not None and self._lookout.is_outside(stream)
 
     def reports(self, stream: StreamId) -> bool:
-        return self._plan.domain is None or area_of(stream.kind) == self._plan.domain
+        return self.plan.domain is None or area_of(stream.kind) == self.plan.domain
 
-    def has_written(self, stream: StreamId) -> bool:
+    def _has_written(self, stream: StreamId) -> bool:
         """Return whether any world has written to a stream."""
         return any(world.rehearsal.version(stream) > 0 for world in self._worlds)
 
@@ -121,7 +121,7 @@ class Lockstep:
             self._overhear(segment)
             return
         self._chain.check(segment)
-        since_at = self._plan.since_at
+        since_at = self.plan.since_at
         if since_at is not None and segment.at < since_at:
             self._fold(segment, since_at)
         # Behind history that was pruned nothing can be rehearsed; `finish` says from when on it is possible.
@@ -279,7 +279,7 @@ class Lockstep:
         """Repeat a sweep of another part here, where another policy may have made something due."""
         if segment.stream.kind not in SWEEPS or self._chain.possible_from is not None:
             return
-        since_at = self._plan.since_at
+        since_at = self.plan.since_at
         if not self._begun and since_at is not None and segment.at >= since_at:
             self._begin(since_at)
         if not self._begun:
@@ -346,17 +346,17 @@ class Lockstep:
         before, after = before or _NONE, after or _NONE
         if before.outcome != after.outcome and self.reports(stream):
             sample = Sample(at, seq, stream, key.key if key else "", before, after)
-            world.tally.differs(sample, self._plan.samples_max)
+            world.tally.differs(sample, self.plan.samples_max)
 
     def finish(self, ends_at: Instant | None) -> PartResult:
         """Let the window end, if there is any, and settle what only one of the worlds came to."""
         if self._chain.possible_from is not None:
             raise pruned_refusal(self._chain.possible_from)
         if ends_at is not None:
-            if not self._begun and self._plan.since_at is not None:
-                self._begin(self._plan.since_at)
+            if not self._begun and self.plan.since_at is not None:
+                self._begin(self.plan.since_at)
             self._settle_down()
-            until_at = self._plan.until_at
+            until_at = self.plan.until_at
             for world in self._worlds:
                 # The end of the window is not part of it.
                 world.rehearsal.advance_to(ends_at if until_at is None else min(ends_at, until_at - 1))
@@ -365,6 +365,8 @@ class Lockstep:
                     before, after = (asked.answer, None) if asked.is_before else (None, asked.answer)
                     self._compare(world, asked.stream, key, before, after, asked.at, 0)
         self._check.finish()
+        if self._lookout:
+            self._result.looked_at = [(one, self._has_written(one)) for one in sorted(self._lookout.unknown)]
         return self._result
 
 

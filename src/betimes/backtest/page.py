@@ -24,13 +24,14 @@ POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 def page(report: BacktestReport) -> str:
     """Return the whole page."""
     several = len(report.candidates) > 1
+    style = files("betimes.backtest").joinpath("page.css").read_text()
     title = "Backtest: " + ", ".join(summary.candidate_name(candidate) for candidate in report.candidates)
     return "".join(
         (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY_HEADER)}">',
-            f"<title>{escape(title)}</title><style>{_style()}</style></head><body>",
+            f"<title>{escape(title)}</title><style>{style}</style></head><body>",
             '<header class="top"><h1>What another policy would have changed</h1>',
             f'<p class="soft">{escape(summary.window_sentence(report))}</p></header><main>',
             _control(report.control),
@@ -40,10 +41,6 @@ def page(report: BacktestReport) -> str:
             "</footer></body></html>\n",
         )
     )
-
-
-def _style() -> str:
-    return files("betimes.backtest").joinpath("page.css").read_text()
 
 
 def _control(control: ControlReport) -> str:

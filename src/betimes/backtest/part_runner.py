@@ -6,12 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from betimes.backtest.lockstep import Lockstep, PartResult
-from betimes.backtest.partition import Lookout
-from betimes.backtest.plan import Plan
 from betimes.backtest.traffic import Reach, pages, reach_of
-from betimes.core.policies import PolicyBook
-from betimes.engine.codecs import Kinds
-from betimes.engine.settings import EngineSettings
 from betimes.engine.store import Store
 
 Progress = Callable[[float], None]
@@ -19,19 +14,11 @@ Progress = Callable[[float], None]
 
 
 async def rehearse_part(
-    store: Store,
-    kinds: Kinds,
-    book: PolicyBook,
-    settings: EngineSettings,
-    plan: Plan,
-    *,
-    reach: Reach | None = None,
-    lookout: Lookout | None = None,
-    progress: Progress = lambda share: None,
+    store: Store, lockstep: Lockstep, reach: Reach | None = None, progress: Progress = lambda share: None
 ) -> PartResult:
     """Read the ledger once and rehearse one part of it, or all; parts of one backtest share one reach."""
+    plan = lockstep.plan
     reach = reach or await reach_of(store, plan.tenant, plan.since_at, plan.until_at)
-    lockstep = Lockstep(kinds, book, settings, plan, lookout=lookout)
     async for page in pages(store, plan.tenant, plan.until_at):
         for segment in page:
             if segment.seq <= reach.last_seq:
@@ -43,6 +30,4 @@ async def rehearse_part(
         await asyncio.sleep(0)
     result = lockstep.finish(reach.ends_at)
     result.starts_at, result.ends_at = reach.starts_at, reach.ends_at
-    if lookout:
-        result.looked_at = [(stream, lockstep.has_written(stream)) for stream in sorted(lookout.unknown)]
     return result

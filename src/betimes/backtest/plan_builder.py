@@ -5,45 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from betimes.backtest.plan import Plan, SubjectSample, Sweep, make_plan
+from betimes.backtest.plan import Plan, Sweep, make_plan
 from betimes.catalogue import AREAS
 from betimes.core.errors import Invalid
-from betimes.core.instants import Instant
 from betimes.core.policies import Body
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT, tenant_stream
 
 
 async def build_plan(
-    engine: Engine,
-    policies: Mapping[str, Body],
-    *,
-    sweep: Sweep = (),
-    overrides_of: str | None = None,
-    since: str | Instant | None = None,
-    until: str | Instant | None = None,
-    tenant: str | None = None,
-    domain: str | None = None,
-    samples_max: int = 100,
-    sample: SubjectSample | None = None,
+    engine: Engine, policies: Mapping[str, Body], *, sweep: Sweep = (), overrides_of: str | None = None, **options: Any
 ) -> Plan:
-    """Return a checked plan. Policies are the deployment's or, with `overrides_of`, a tenant's overrides of that."""
+    """Return a checked plan; the options are those of `make_plan`.
+
+    Policies are the deployment's or, with `overrides_of`, a tenant's overrides of that.
+    """
     if not policies and not sweep:
         raise Invalid("a backtest needs a policy to try, or a setting to sweep", (("policy", "or sweep"),))
     deployment = await in_force(engine, None)
     current = deployment if overrides_of is None else await in_force(engine, overrides_of)
-    plan = make_plan(
-        policies,
-        sweep=sweep,
-        current=current,
-        overrides_of=overrides_of,
-        since=since,
-        until=until,
-        tenant=tenant,
-        domain=domain,
-        samples_max=samples_max,
-        sample=sample,
-    )
+    plan = make_plan(policies, sweep=sweep, current=current, overrides_of=overrides_of, **options)
     plan.check(engine.book, AREAS, deployment)
     return plan
 

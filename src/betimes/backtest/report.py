@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from betimes.backtest.control import DIFFERENCES_MAX, Control
 from betimes.backtest.domain_rules import NOUNS, PARTS
 from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Candidate, Plan
-from betimes.backtest.tally import NIGHT, SEPARATOR, WEEK_HOURS, Sample, WorldAnswer, WorldTally, place_of
+from betimes.backtest.tally import NIGHT, SEPARATOR, WEEK_HOURS, WorldAnswer, WorldTally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
 from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import Kinds
@@ -184,8 +184,8 @@ def build_report(
             after.fallbacks.pop(provider, None)
         candidates.append(_candidate(candidate, before, after, days, kinds))
     return BacktestReport(
-        _instant_text(_or(plan.since_at, starts_at)),
-        _instant_text(_or(plan.until_at, ends_at)),
+        _instant_text(starts_at if plan.since_at is None else plan.since_at),
+        _instant_text(ends_at if plan.until_at is None else plan.until_at),
         plan.tenant,
         plan.domain,
         sum(part.segments for part in parts),
@@ -214,7 +214,10 @@ def _candidate(
         _sort_counts(after.fallbacks),
         _sort_counts(after.refused),
         after.gone,
-        [_flip(sample, kinds) for sample in _in_order(after.samples.values())],
+        [
+            Flip(render(one.at), *one.stream, one.key, _side(one.before, kinds), _side(one.after, kinds))
+            for one in sorted(chain.from_iterable(after.samples.values()), key=place_of)
+        ],
         _days(before.week),
         _days(after.week),
         sum(before.nights.get(name, 0) != after.nights.get(name, 0) for name in before.nights | after.nights),
@@ -260,14 +263,6 @@ def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items()))
-
-
-def _in_order(samples: Iterable[list[Sample]]) -> list[Sample]:
-    return sorted((sample for some in samples for sample in some), key=place_of)
-
-
-def _or(first: Instant | None, second: Instant | None) -> Instant | None:
-    return second if first is None else first
 
 
 def _instant_text(at: Instant | None) -> str | None:
@@ -331,10 +326,6 @@ def _cost(before: WorldTally, after: WorldTally, days: float) -> Cost:
         days,
         Rate(round(told.before / share, 4), round(told.after / share, 4)),
     )
-
-
-def _flip(sample: Sample, kinds: Kinds) -> Flip:
-    return Flip(render(sample.at), *sample.stream, sample.key, _side(sample.before, kinds), _side(sample.after, kinds))
 
 
 def _side(answer: WorldAnswer, kinds: Kinds) -> Side:

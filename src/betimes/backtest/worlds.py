@@ -77,7 +77,9 @@ class World:
         self._watch = Watch(self.tally, self.rehearsal.state)
         self._current: Job | None = None
         self._own: WorldAnswer | None = None
-        self._replaced = _policy_stream(candidate) if candidate else None
+        self._replaced: StreamId | None = None
+        if candidate:
+            self._replaced = tenant_stream(candidate.tenant) if candidate.tenant else DEPLOYMENT
 
     def begin(self, base: Mapping[StreamId, Replayed], keys: Mapping[KeyId, Recorded], at: Instant) -> None:
         """Put every stream back as it was, and the candidate in force; streams then reconsider their instants."""
@@ -135,7 +137,3 @@ class World:
 
 def _always(*_: object) -> bool:
     return True
-
-
-def _policy_stream(candidate: Candidate) -> StreamId:
-    return tenant_stream(candidate.tenant) if candidate.tenant else DEPLOYMENT

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -69,6 +69,15 @@ def show(value: Any, *, json: bool, columns: Sequence[str] = (), empty: str = "n
         put(_fields(plain))
     else:
         put(str(plain))
+
+
+def show_sentences(value: Any, sentences: Iterable[str], *, json: bool) -> None:
+    """An answer: in sentences, a line each, or as data."""
+    if json:
+        show_json(value)
+        return
+    for sentence in sentences:
+        put(sentence)
 
 
 def say(text: str) -> None:

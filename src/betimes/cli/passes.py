@@ -6,7 +6,7 @@ from typing import Any
 
 from betimes.cli.bootstrap import Application
 from betimes.cli.options import AT, At, on
-from betimes.cli.output import moment, say, show_json
+from betimes.cli.output import moment, show_sentences
 from betimes.engine.tick_result import TickResult
 
 
@@ -31,10 +31,7 @@ def tick(
         return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
 
     done = on(at.local(app=app, over_http="POST /v1/tick"), work, starts=True, exists=False)
-    if at.json:
-        show_json(tick_view(done))
-    else:
-        say(_sentence(done))
+    show_sentences(tick_view(done), [_sentence(done)], json=at.json)
 
 
 def tick_view(done: TickResult) -> dict[str, Any]:

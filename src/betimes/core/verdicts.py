@@ -123,13 +123,16 @@ class ExplainedRule(msgspec.Struct, frozen=True):
     """One rule of a table and what became of it in a verdict."""
 
     number: int | None
-    """Its place in the table, from 1; `None` of a rule that judges no more."""
+    """Its place in the table, from 1; `null` of a rule that judges no more."""
     rule: str
     outcome: RuleOutcome
+    """`bound` decided; `shadow` would have, and does not bind; `not_reached`: an earlier rule had decided."""
     reason: str | None
     values: dict[str, Any]
     sentence: str
+    """What it says of the values it saw."""
     reads: tuple[str, ...]
+    """The settings of the policy that it goes by."""
 
 
 NOT_REACHED = "an earlier rule had decided"

@@ -16,7 +16,8 @@ from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.http.problems import HttpProblem
 from betimes.http.request_counters import BOUNDS_S
-from betimes.http.routes import PUBLIC, RequestContext, Route, demand_deployment
+from betimes.http.routes import PUBLIC, RequestContext, demand_deployment
+from betimes.http.service_calls import route
 
 TAG = "Service"
 _log = logging.getLogger("betimes.api")
@@ -140,17 +141,16 @@ async def docs(request: RequestContext) -> Response:
     return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
 
 
-_get = partial(Route, method="GET", scope=PUBLIC, tag=TAG)
+_get = partial(route, method="GET", scope=PUBLIC, tag=TAG)
 
 ROUTES = (
-    _get("/healthz", alive, "Whether the process lives", reply=Alive),
+    _get("/healthz", alive, "Whether the process lives"),
     _get(
         "/readyz",
         ready,
         "Whether it can take work",
         description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
         "and room on its disk. Looked at once a second at most.",
-        reply=Ready,
         codes=((503, "NOT_READY"),),
     ),
     _get(
@@ -170,7 +170,6 @@ ROUTES = (
         scope="admin",
         description="By route, since this process started, to the bounds that `/metrics` counts by. All tenants are in "
         "it, so it says how long and not how many.",
-        reply=RequestTimes,
     ),
     _get("/openapi.json", description, "This description", description="OpenAPI 3.1.", reply=dict),
     _get("/docs", docs, "The page that shows this description", reply=str, media_type="text/html"),

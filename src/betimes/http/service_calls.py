@@ -15,6 +15,7 @@ from inspect import signature
 from typing import Any, Concatenate, Generic, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
+from starlette.responses import Response
 
 from betimes.core.type_hints import is_struct
 from betimes.domain.derivation import derive
@@ -22,6 +23,7 @@ from betimes.domain.service import Service
 from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of
 
 S = TypeVar("S", bound=Service)
+_RESPONSES = (Answer, Response)
 
 
 class ServiceCall:
@@ -64,9 +66,16 @@ class ServiceCalls(Generic[S]):
 
 
 def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any) -> Route:
-    """Return a route; where a method answers, query, body and answer have its types, unless others are given."""
+    """Return a route; query, body and answer have the types of the method that answers, unless others are given.
+
+    Of a function that answers, the answer has its type, unless it returns the whole response.
+    """
     if isinstance(answer, ServiceCall):
         fields = {"query": answer.query, "body": answer.body, "reply": answer.reply, **fields}
+    elif "reply" not in fields:
+        returned = get_type_hints(answer)["return"]
+        is_body = returned is not type(None) and not (isinstance(returned, type) and issubclass(returned, _RESPONSES))
+        fields["reply"] = returned if is_body else None
     return Route(path, answer, summary, **fields)
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import AT, PAGING, TENANT, At, Paging, Tenant, on
-from betimes.cli.output import count_noun, progress, say, show, show_json, spell_moment
+from betimes.cli.output import count_noun, progress, say, show, show_json, show_sentences, spell_moment
 from betimes.core.errors import STATUS, Invalid
 from betimes.core.streams import parse_segment_handle
 from betimes.core.verdicts import RuleOutcome
@@ -97,15 +97,8 @@ def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
     except Invalid as error:
         raise Invalid(f"{error}; try betimes why {segment_id[:80]}", error.problems) from None
     view = ask_ledger(at, lambda ledger: ledger.explain(segment_id))
-    if at.json:
-        show_json(view)
-        return
-    say(view.summary)
-    for rule in view.rules:
-        say(_rule_line(rule))
-    for effect in view.effects:
-        say(_effect_line(effect))
-    say(f"  policy {view.policy}")
+    lines = [view.summary, *map(_rule_line, view.rules), *map(_effect_line, view.effects), f"  policy {view.policy}"]
+    show_sentences(view, lines, json=at.json)
 
 
 def _effect_line(effect: EffectView) -> str:

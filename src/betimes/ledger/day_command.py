@@ -56,8 +56,8 @@ def day(
     offset = f"{view.since.astimezone(local):%z}"
     both = ", with the account of that name" if found.of == "both" else ""
     say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]}){both}")
-    for line in _band_lines(view):
-        say(line)
+    for band in sorted(view.bands, key=lambda band: band.since):
+        say(f"  {_spell_band(band, view)}")
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
     if view.truncated:
         say("There was more than is shown here: betimes ledger has all of it.")
@@ -139,10 +139,6 @@ def day_bounds(timezone: str, day: date) -> tuple[datetime, datetime]:
     """Return when a day of a zone begins and ends."""
     begin, end = (datetime(at.year, at.month, at.day) for at in (day, day + timedelta(days=1)))  # noqa: DTZ001 — local
     return moment(first_shown(timezone, begin)), moment(first_shown(timezone, end))
-
-
-def _band_lines(view: TimelineView) -> list[str]:
-    return [f"  {_spell_band(band, view)}" for band in sorted(view.bands, key=lambda band: band.since)]
 
 
 def _spell_band(band: BandView, view: TimelineView) -> str:

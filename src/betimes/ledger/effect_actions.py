@@ -10,6 +10,7 @@ import msgspec
 
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import BetimesError, Refused
+from betimes.core.streams import EffectId
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
 from betimes.domain.operations.service import record_operation
@@ -23,6 +24,7 @@ ERROR_CHARS_SHOWN = 300
 SKIPPED_MAX = 20
 FIRST = "somebody else was first; look at the effect again"
 Action: TypeAlias = Literal["retry", "discard"]
+REFUSALS: dict[Action, str] = {"retry": "NOT_RETRYABLE", "discard": "NOT_DISCARDABLE"}
 
 
 class DeadLetterFilter(EffectChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,14 +105,7 @@ class EffectActions(Effects):
         note
             Why, for the record.
         """
-        row = await self._row(effect_id)
-        if row.status != "dead":
-            raise Refused("NOT_RETRYABLE", f"the effect is {status_of(row)}; only a dead letter can be tried again")
-        if objection := await self._objection(row):
-            raise Refused("NOT_RETRYABLE", objection)
-        # On record first: a process that dies in between leaves who asked.
-        await record_operation(self, "effects", "retry", [effect_id], note=note)
-        await self._carry_out("retry", row)
+        await self._act_on_one("retry", effect_id, note)
         return await self.view(await self._row(effect_id))
 
     async def discard(self, effect_id: str, *, note: Note | None = None) -> None:
@@ -121,12 +116,19 @@ class EffectActions(Effects):
         note
             Why, for the record.
         """
+        await self._act_on_one("discard", effect_id, note)
+
+    async def _act_on_one(self, action: Action, effect_id: str, note: str | None) -> None:
         row = await self._row(effect_id)
         if row.status != "dead":
-            message = f"the effect is {status_of(row)}; only a dead letter can be discarded"
-            raise Refused("NOT_DISCARDABLE", message)
-        await record_operation(self, "effects", "discard", [effect_id], note=note)
-        await self._carry_out("discard", row)
+            done = "tried again" if action == "retry" else "discarded"
+            raise Refused(REFUSALS[action], f"the effect is {status_of(row)}; only a dead letter can be {done}")
+        if action == "retry" and (objection := await self._objection(row)):
+            raise Refused(REFUSALS[action], objection)
+        # On record first: a process that dies in between leaves who asked.
+        await record_operation(self, "effects", action, [effect_id], note=note)
+        if not await self._carry_out(action, [row]):
+            raise Refused(REFUSALS[action], FIRST)
 
     async def retry_matching(self, request: EffectsAction | Mapping[str, Any]) -> EffectsOutcome:
         """Give dead letters that fit fresh attempts, the oldest first."""
@@ -159,25 +161,23 @@ class EffectActions(Effects):
 
     async def _act_on(self, action: Action, rows: list[EffectRow]) -> list[SkippedEffect]:
         """Carry out an action in one commit; return those that were left, in order, each with the reason."""
-        store, objections = self.engine.store, dict[str, tuple[str, str]]()
+        objections: dict[str, tuple[str, str]] = {}
         for row in rows if action == "retry" else ():
             try:
                 if objection := await self._objection(row):
-                    objections[row.id.handle] = "NOT_RETRYABLE", objection
+                    objections[row.id.handle] = REFUSALS[action], objection
             except BetimesError as error:
                 objections[row.id.handle] = getattr(error, "reason", error.code), str(error)
-        sound = [row.id for row in rows if row.id.handle not in objections]
-        done = set(await (store.revive_effects(sound) if action == "retry" else store.discard_effects(sound)))
-        late = ("NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE"), FIRST
+        done = await self._carry_out(action, [row for row in rows if row.id.handle not in objections])
+        late = REFUSALS[action], FIRST
         return [
             SkippedEffect(row.id.handle, *objections.get(row.id.handle, late)) for row in rows if row.id not in done
         ]
 
-    async def _carry_out(self, action: Action, row: EffectRow) -> None:
-        store = self.engine.store
-        done = await (store.revive_effect(row.id) if action == "retry" else store.discard_effect(row.id))
-        if not done:
-            raise Refused("NOT_RETRYABLE" if action == "retry" else "NOT_DISCARDABLE", FIRST)
+    async def _carry_out(self, action: Action, rows: list[EffectRow]) -> set[EffectId]:
+        """Return the effects that it was done to: those that nobody else changed meanwhile."""
+        store, ids = self.engine.store, [row.id for row in rows]
+        return {*await (store.revive_effects(ids) if action == "retry" else store.discard_effects(ids))}
 
     async def _matching(
         self,

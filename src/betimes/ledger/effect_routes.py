@@ -101,7 +101,6 @@ ROUTES = (
         "Dead letters by executor and error",
         description="What a retry or a discard with the same filter would reach, counted.",
         query=DeadLetterFilter,
-        reply=EffectGroups,
     ),
     _post(
         "/v1/effects/retry",

@@ -62,10 +62,10 @@ async def find_others(engine: Engine, segment: Segment) -> tuple[list[Segment], 
         return [], []
     first = max(segment.version - EARLIER_MAX - 1, 0)
     _, page = await engine.store.history(segment.stream, first, segment.version - first + LATER_MAX)
-    found = [one for one in page if one.version != segment.version and _judges(engine.kinds, one, ids)]
+    found = [
+        one
+        for one in page
+        if one.version != segment.version and any(thing.id in ids for thing in judged_things(engine.kinds, one))
+    ]
     before = [one for one in found if one.version < segment.version]
     return before, found[len(before) :]
-
-
-def _judges(kinds: Kinds, segment: Segment, ids: set[str | int]) -> bool:
-    return any(thing.id in ids for thing in judged_things(kinds, segment))

@@ -45,7 +45,6 @@ ROUTES = (
         description="Its version and time, the domains and kinds the key may read, channels, bounds and what is "
         "installed.",
         scope=ANY_KEY,
-        reply=MetaView,
     ),
     _get(
         "/v1/stats",
@@ -129,6 +128,5 @@ ROUTES = (
         description="Processes that told of themselves within a day: role, version, executors, when they were last "
         "seen.",
         scope="admin",
-        reply=ProcessList,
     ),
 )

@@ -163,7 +163,6 @@ ROUTES = (
         "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
         body=TickRequest,
         body_optional=True,
-        reply=PassView,
         deployment=True,
         example={"limit": 1000, "max_s": 10},
         time_limit_s=PASS_LIMIT_S,
@@ -174,7 +173,6 @@ ROUTES = (
         "What time it is",
         scope="tick",
         description="Under a virtual clock, for a key of the tenant `*`.",
-        reply=ClockView,
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
     ),
@@ -186,7 +184,6 @@ ROUTES = (
         description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
         "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
         body=ClockRequest,
-        reply=PassView,
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from betimes.catalogue import DOMAINS
 from betimes.core.policies import Policy
-from betimes.core.verdicts import Rule, RuleOutcome, RuleTable, Verdict, readable_template
+from betimes.core.verdicts import ExplainedRule, Rule, RuleTable, Verdict, readable_template
 from betimes.domain.declaration import Domain
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
@@ -15,20 +15,8 @@ from betimes.domain.struct_forms import From
 from betimes.engine.codecs import Kinds
 
 
-class ExplainedRuleView(JsonView, frozen=True):
+class ExplainedRuleView(ExplainedRule, JsonView, frozen=True):
     """A rule of the table that a verdict was given by, and what became of it."""
-
-    number: int | None
-    """Its place in the table, from 1; `null` of a rule that judges no more."""
-    rule: str
-    outcome: RuleOutcome
-    """`bound` decided; `shadow` would have, and does not bind; `not_reached`: an earlier rule had decided."""
-    reason: str | None
-    values: dict[str, Any]
-    sentence: str
-    """What it says of the values it saw."""
-    reads: tuple[str, ...]
-    """The settings of the policy that it goes by."""
 
 
 class RuleView(JsonView, frozen=True, kw_only=True):

@@ -118,7 +118,7 @@ class Upcoming(UpcomingItems):
         for kind in DUE_KINDS:
             if kind in wanted:
                 await self._count(rows, grid, kind)
-        for kind in filter(_recurs, rows):
+        for kind in [kind for kind in rows if kind in DOMAIN_OF[kind].occurrences]:
             rows[kind] = await self._recurring(kind, grid)
         return UpcomingView(
             now=moment(now),
@@ -201,7 +201,3 @@ class Upcoming(UpcomingItems):
 def _fitting_step(span: int) -> Step:
     """Return the shortest step of which there are not too many."""
     return next((name for name, length in STEPS.items() if span // length <= STEPS_FIT), LONGEST)
-
-
-def _recurs(kind: str) -> bool:
-    return kind in DOMAIN_OF[kind].occurrences

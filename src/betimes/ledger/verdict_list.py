@@ -58,7 +58,8 @@ class VerdictList(LedgerReader):
         look = _PageWalk(place.number + (place.row > 1))
         found: list[VerdictEvent] = []
         last = place
-        async for segment in self._look_back(filters, look, limit + 1):
+        by_ranges = filters.id is None
+        async for segment in self._by_ranges(filters, look, limit + 1) if by_ranges else self._of_one(filters, look):
             if not self._may_be_wanted(filters, segment):
                 continue
             for position, event in reversed(DecodedSegment(self.engine, segment).events):
@@ -72,23 +73,28 @@ class VerdictList(LedgerReader):
                 last = NumberPlace(segment.seq, position.number)
         return Page(found, None if look.is_end else cursor_of(named, NumberPlace(max(look.before, 0))))
 
-    def _look_back(self, filters: VerdictFilters, look: _PageWalk, wanted: int) -> AsyncIterator[Segment]:
-        if filters.id is not None:
-            return self._of_one(filters, filters.id, look)
-        return self._by_ranges(filters, look, wanted)
-
     def _may_be_wanted(self, filters: VerdictFilters, segment: Segment) -> bool:
         """Return whether the segment has such an outcome; it is decoded only as far as it is counted."""
         if filters.outcome is None and filters.reason is None:
             return True
         return any(filters.fits(*decided) for decided in outcomes_in(self.engine.kinds, tally_source(segment)))
 
-    async def _of_one(self, filters: VerdictFilters, id: str, look: _PageWalk) -> AsyncIterator[Segment]:
+    async def _of_one(self, filters: VerdictFilters, look: _PageWalk) -> AsyncIterator[Segment]:
         """Yield segments of the streams that have this id; of each kind no more than are read at once."""
         found: list[Segment] = []
         floor = 0
         for kind in self.kinds_of(filters.domain):
-            page = await self.engine.store.ledger(self._page_query(filters, look.before, READ_MAX, kind=kind, id=id))
+            query = LedgerQuery(
+                after=look.before,
+                backwards=True,
+                tenant=self.caller.tenant,
+                kind=kind,
+                id=filters.id,
+                since_at=instant(filters.since),
+                until_at=instant(filters.until),
+                limit=READ_MAX,
+            )
+            page = await self.engine.store.ledger(query)
             found += page
             if len(page) == READ_MAX:
                 # Below this position there is more of this kind, so the order of all kinds is not known.
@@ -130,17 +136,3 @@ class VerdictList(LedgerReader):
             if len(page) < size:
                 return
             ranges = [one._replace(last=min(one.last, look.before - 1)) for one in ranges if one.first < look.before]
-
-    def _page_query(
-        self, filters: VerdictFilters, before: int, size: int, *, kind: str | None = None, id: str | None = None
-    ) -> LedgerQuery:
-        return LedgerQuery(
-            after=before,
-            backwards=True,
-            tenant=self.caller.tenant,
-            kind=kind,
-            id=id,
-            since_at=instant(filters.since),
-            until_at=instant(filters.until),
-            limit=size,
-        )

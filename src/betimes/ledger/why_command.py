@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.cli.options import TENANT, Tenant, on
-from betimes.cli.output import say, show_json
+from betimes.cli.output import show_sentences
 from betimes.core.errors import NotFound
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
@@ -66,11 +66,7 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
     """
     caller = Caller(at.tenant, "cli")
     view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
-    if at.json:
-        show_json(view)
-        return
-    for line in _lines(view):
-        say(line)
+    show_sentences(view, _lines(view), json=at.json)
 
 
 async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise, product
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -58,7 +59,7 @@ async def segments_of_one_batch_keep_its_order(pair: Pair) -> None:
 
 async def a_batch_of_hundreds_is_stored_as_it_was_given(pair: Pair) -> None:
     """Whatever a store does about segments and rows that are alike, as those of a sweep: order and columns stay."""
-    now = pair.clock()
+    now, columns = pair.clock(), attrgetter("version", "state", "at", "alarm_at", "status", "owner", "due_at", "digest")
     streams = [stream(f"s{n:03}", tenant="acme" if n % 300 < 250 else f"t{n % 2}") for n in range(400)]
     await pair.commit(together(*(moved(of, 1, now, due_at=now) for of in streams)))
     rows = [
@@ -76,22 +77,7 @@ async def a_batch_of_hundreds_is_stored_as_it_was_given(pair: Pair) -> None:
     expect_equal([replace(found, seq=0) for found in stored], segments, "the segments of the batch")
     for row in rows:
         found, _ = await pair.two.history(row.stream, 2, 1)
-        columns = (row.version, row.state, row.at, row.alarm_at, row.status, row.owner, row.due_at, row.digest)
-        expect_equal(
-            found
-            and (
-                found.version,
-                found.state,
-                found.at,
-                found.alarm_at,
-                found.status,
-                found.owner,
-                found.due_at,
-                found.digest,
-            ),
-            columns,
-            f"the row of {row.stream}",
-        )
+        expect_equal(found and columns(found), columns(row), f"the row of {row.stream}")
 
 
 async def _many(pair: Pair, count: int) -> list[Segment]:

@@ -56,21 +56,10 @@ class ModelEffect(msgspec.Struct):
         return self.write.executor == SEND
 
     def row(self) -> EffectRow:
-        write = self.write
-        return EffectRow(
-            write.id,
-            write.executor,
-            write.payload,
-            self.status,
-            self.attempts,
-            write.created_at,
-            self.next_at,
-            self.finished_at,
-            self.error,
-            write.at_most_once,
-            write.to,
-            self.history,
-        )
+        written = {name: value for name, value in self.write._asdict().items() if name in EffectRow._fields}
+        far = {"status": self.status, "attempts": self.attempts, "history": self.history}
+        ends = {"next_attempt_at": self.next_at, "finished_at": self.finished_at, "last_error": self.error}
+        return EffectRow(**written | far | ends)
 
     def keep(self, at: Instant, ok: bool, error: str, duration_ms: int | None = None) -> None:
         self.history = (*self.history, Attempt(at, ok, error, duration_ms))[-ATTEMPTS_KEPT:]
@@ -193,23 +182,11 @@ class Model:
         return len(keys) + len(ended)
 
     def listed(self, of: StreamId) -> StreamRow | None:
-        row = self.rows.get(of)
-        return row and StreamRow(
-            of,
-            row.version,
-            row.schema,
-            row.state,
-            row.at,
-            row.alarm_at,
-            row.status,
-            row.owner,
-            row.due_at,
-            row.digest,
-            self.snoozes.get(of),
-            self.created[of],
-            row.listed_at,
-            WHY if of in self.snoozes else None,
-        )
+        if of not in self.rows:
+            return None
+        written = {name: value for name, value in self.rows[of]._asdict().items() if name in StreamRow._fields}
+        why = WHY if of in self.snoozes else None
+        return StreamRow(**written, snooze_until=self.snoozes.get(of), created_at=self.created[of], snooze_error=why)
 
     def backlog(self, kinds: Sequence[str], now: Instant) -> Backlog:
         due = [self.wake_at(self.rows[of]) for of in self.due("alarm", kinds, now)]

@@ -120,32 +120,16 @@ def _row_differs(world: World, stream: StreamId, decider: Any, state: Any) -> It
     if row is None or not history:
         yield f"{stream} has {'a row but no history' if row else 'a history but no row'}"
         return
-    gone = state is None
-    index, text, alarm_at = (
-        (Index(), None, None) if gone else (decider.index(state), encode(state), decider.alarm(state))
-    )
-    expected = (
-        len(history),
-        text,
-        history[-1].at,
-        alarm_at,
-        history[-1].digest,
-        index.status,
-        index.owner,
-        index.due_at,
-        index.listed_at,
-    )
-    actual = (
-        row.version,
-        row.state,
-        row.at,
-        row.alarm_at,
-        row.digest,
-        row.status,
-        row.owner,
-        row.due_at,
-        row.listed_at,
-    )
+    index = Index() if state is None else decider.index(state)
+    expected = {
+        "version": len(history),
+        "state": None if state is None else encode(state),
+        "at": history[-1].at,
+        "alarm_at": None if state is None else decider.alarm(state),
+        "digest": history[-1].digest,
+        **{name: getattr(index, name) for name in ("status", "owner", "due_at", "listed_at")},
+    }
+    actual = {name: getattr(row, name) for name in expected}
     if actual != expected:
         yield f"the row of {stream} is {actual}, its history gives {expected}"
 
