@@ -84,7 +84,8 @@ class PolicyHistory(Service):
     async def policy_named(self, fingerprint: str, *, segment_id: str | None = None) -> NamedPolicy:
         """Return the policy that segments of the tenant name by this fingerprint; raise `NotFound` for another.
 
-        With `segment_id` that segment is looked at; without, those of the tenant's own stream and its newest ones.
+        Kept as long as a segment names it. It must be one that is in force, or that a segment of the tenant names:
+        `segment_id`, or without that one of the tenant's own stream or of its newest segments.
 
         Parameters
         ----------
@@ -129,7 +130,10 @@ class PolicyHistory(Service):
 
     @check_filters
     async def policy_history(self, *, limit: int = 50, cursor: str | None = None) -> Page[PolicyVersion]:
-        """List changes of the overrides, newest first."""
+        """List changes of the overrides, newest first.
+
+        Who made each, when, why, after which backtest, and what it changed.
+        """
         named = ["policy history", self.caller.tenant]
         place = place_of(cursor, named, NumberPlace)
         views: Listing[PolicyVersion] = Listing()

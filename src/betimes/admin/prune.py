@@ -108,7 +108,12 @@ class Pruner(Service):
     """The history of one tenant, or of all for the tenant `*`."""
 
     async def prune(self, request: PruneRequest | Mapping[str, Any]) -> PruneOutcome:
-        """Replace history older than an instant by one checkpoint a stream, for so many streams at most."""
+        """Replace history older than an instant by one checkpoint a stream, for so many streams at most.
+
+        Of each stream, what is older than `before` becomes one checkpoint, which carries the state it led to. There is
+        no way back. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` all. When
+        `complete` is false, call again with `next_cursor`.
+        """
         asked = check_request(request, PruneRequest)
         before_at = await self._demand_past(asked.before)
         named = ["prune", self.caller.tenant, before_at]

@@ -221,7 +221,6 @@ ROUTES = (
         "/v1/policy/history",
         _tenants.call(Tenants.policy_history),
         "Changes of the tenant's overrides, newest first",
-        description="Who made each, when, why, after which backtest, and what it changed.",
     ),
     _get(
         "/v1/policy/schema",
@@ -234,8 +233,6 @@ ROUTES = (
         "/v1/policies/{fingerprint}",
         _tenants.call(Tenants.policy_named),
         "A policy by the fingerprint that a segment names",
-        description="Kept as long as a segment names it. It must be one that is in force, or that a segment of the "
-        "tenant names: `segment_id`, or without that one of the tenant's own stream or of its newest segments.",
     ),
     _post(
         "/v1/keys",
@@ -261,13 +258,7 @@ ROUTES = (
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
-    _route(
-        "/v1/keys/{key_id}",
-        _tenants.call(Tenants.revoke_key),
-        "Revoke a key",
-        method="DELETE",
-        description="At once, both secrets.",
-    ),
+    _route("/v1/keys/{key_id}", _tenants.call(Tenants.revoke_key), "Revoke a key", method="DELETE"),
     _post(
         "/v1/webhook-secret/rotate",
         rotate_webhook_secret,
@@ -298,20 +289,11 @@ ROUTES = (
         f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
         example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
     ),
-    _route(
-        "/v1/hold",
-        _tenants.call(Tenants.end_hold),
-        "Let everything fire again",
-        method="DELETE",
-        description="What was postponed comes first. Without a hold nothing changes.",
-    ),
+    _route("/v1/hold", _tenants.call(Tenants.end_hold), "Let everything fire again", method="DELETE"),
     _post(
         "/v1/prune",
         _tenants.call(Tenants.prune),
         "Replace old history by checkpoints",
-        description="Of each stream, what is older than `before` becomes one checkpoint, which carries the state it "
-        "led to. There is no way back. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` "
-        "all. When `complete` is false, call again with `next_cursor`.",
         keeps_answer="prunes",
         deployment=True,
         example={"before": "2026-01-01T00:00:00Z", "note": "a year is enough"},

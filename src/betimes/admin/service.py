@@ -173,6 +173,10 @@ class Tenants(PolicyHistory, Holds, Pruner):
         return _with_secret(view, None if recorded.replayed else f"{KEY_PREFIX}{key_id}_{secret}")
 
     async def revoke_key(self, key_id: str) -> None:
+        """End a key.
+
+        At once, both secrets.
+        """
         await self._change(RevokeKey(key_id))
 
     def _key_view(self, key_id: str, key: ApiKey) -> KeyView:

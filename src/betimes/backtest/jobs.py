@@ -138,7 +138,10 @@ class Backtests(Service):
     """The backtests of a tenant."""
 
     async def estimate(self, request: BacktestRequest) -> BacktestEstimate:
-        """Say how much a backtest of everybody would read and decide, and about how long that takes."""
+        """Say how much a backtest of everybody would read and decide, and about how long that takes.
+
+        From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.
+        """
         plan = await self._make_plan(request)
         segments, commands = await estimate_traffic(self.engine.store, self.caller.tenant, plan.since_at, plan.until_at)
         worlds = 1 + len(plan.candidates)
@@ -150,7 +153,11 @@ class Backtests(Service):
     async def flips(
         self, backtest_id: str, filters: FlipFilters, *, limit: int = 50, cursor: str | None = None
     ) -> FlipPage:
-        """List the changed answers that its report keeps, in order of time, candidate by candidate, and count all."""
+        """List the changed answers that its report keeps, in order of time, candidate by candidate, and count all.
+
+        Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there are in all
+        (`total`).
+        """
         report = await self.report(backtest_id)
         named = ["flips", self.caller.tenant, backtest_id, filters]
         place = place_of(cursor, named, NumberPlace)
@@ -207,7 +214,11 @@ class Backtests(Service):
         return found.page(cursor_of(named, NumberPlace(older[limit - 1].version)) if len(older) > limit else None)
 
     async def get(self, backtest_id: str) -> BacktestDetail:
-        """Return one backtest, with its report when it is done."""
+        """Return one backtest, with its report when it is done.
+
+        `result` is there when it is `done`; of one that `failed`, `error` says why. One whose process died has failed
+        as `ABANDONED` a minute later: ask again.
+        """
         found = await self._find(backtest_id)
         report = await self._report(found)
         summary = summarize(report) if report else None
@@ -224,7 +235,10 @@ class Backtests(Service):
         return report
 
     async def delete(self, backtest_id: str) -> None:
-        """Forget it; one that is under way is stopped."""
+        """Forget it; one that is under way is stopped.
+
+        One that is under way is stopped within a second or two.
+        """
         await self.submit(self._stream, DropBacktest(backtest_id))
 
     @property

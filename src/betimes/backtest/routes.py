@@ -99,13 +99,7 @@ ROUTES = (
         },
     ),
     _get("/v1/backtests", _calls.call(Backtests.backtests), "Backtests, newest first"),
-    _get(
-        "/v1/backtests/{backtest_id}",
-        _calls.call(Backtests.get),
-        "How far a backtest is, and what came of it",
-        description="`result` is there when it is `done`; of one that `failed`, `error` says why. One whose process "
-        "died has failed as `ABANDONED` a minute later: ask again.",
-    ),
+    _get("/v1/backtests/{backtest_id}", _calls.call(Backtests.get), "How far a backtest is, and what came of it"),
     _get(
         "/v1/backtests/{backtest_id}/report",
         report,
@@ -115,19 +109,11 @@ ROUTES = (
         media_type="text/html",
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
-    _post(
-        "/v1/backtests/estimate",
-        _calls.call(Backtests.estimate),
-        "How much a backtest would take",
-        description="From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.",
-        dry_run=True,
-    ),
+    _post("/v1/backtests/estimate", _calls.call(Backtests.estimate), "How much a backtest would take", dry_run=True),
     _get(
         "/v1/backtests/{backtest_id}/flips",
         _calls.call(Backtests.flips),
         "Changed answers, with both traces",
-        description="Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there "
-        "are in all (`total`).",
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
     _get(
@@ -141,10 +127,5 @@ ROUTES = (
         time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),
-    _delete(
-        "/v1/backtests/{backtest_id}",
-        _calls.call(Backtests.delete),
-        "Forget a backtest",
-        description="One that is under way is stopped within a second or two.",
-    ),
+    _delete("/v1/backtests/{backtest_id}", _calls.call(Backtests.delete), "Forget a backtest"),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+_PARAMETERS = "Parameters\n----------\n"
 _PARAMETER = re.compile(r"^(\w+)((?:\n {4}.*)+)", re.MULTILINE)
 
 
@@ -25,9 +26,15 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     return said
 
 
+def describe_function(function: Callable[..., Any]) -> str:
+    """Return what the docstring of a function says after its first paragraph, on one line."""
+    said, _, _ = (inspect.getdoc(function) or "").partition(_PARAMETERS)
+    return " ".join(said.partition("\n\n")[2].split())
+
+
 def document_parameters(function: Callable[..., Any] | None) -> dict[str, str]:
     """Return what the docstring of a function says of each parameter, below `Parameters`."""
-    _, _, listed = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")
+    _, _, listed = (inspect.getdoc(function) or "").partition(_PARAMETERS)
     return {name: inspect.cleandoc(text) for name, text in _PARAMETER.findall(listed)}
 
 

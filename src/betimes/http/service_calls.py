@@ -20,6 +20,7 @@ from starlette.responses import Response
 from betimes.core.type_hints import is_struct
 from betimes.domain.derivation import derive
 from betimes.domain.service import Service
+from betimes.http.field_docs import describe_function
 from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of
 
 S = TypeVar("S", bound=Service)
@@ -68,10 +69,12 @@ class ServiceCalls(Generic[S]):
 def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any) -> Route:
     """Return a route; query, body and answer have the types of the method that answers, unless others are given.
 
-    Of a function that answers, the answer has its type, unless it returns the whole response.
+    It is described by what the method's docstring says after its first paragraph. Of a function that answers, the
+    answer has its type, unless it returns the whole response.
     """
     if isinstance(answer, ServiceCall):
-        fields = {"query": answer.query, "body": answer.body, "reply": answer.reply, **fields}
+        own = {"query": answer.query, "body": answer.body, "reply": answer.reply}
+        fields = own | {"description": describe_function(answer.method)} | fields
     elif "reply" not in fields:
         returned = get_type_hints(answer)["return"]
         is_body = returned is not type(None) and not (isinstance(returned, type) and issubclass(returned, _RESPONSES))

@@ -72,13 +72,7 @@ _write = partial(route, scope="any:write", tag=TAG)
 _post = partial(_write, method="POST")
 
 ROUTES = (
-    _get(
-        "/v1/effects",
-        _effects.call(Effects.effects),
-        "Effects, by their ids",
-        description="Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may "
-        "not read are left out; those that ended are forgotten after a while.",
-    ),
+    _get("/v1/effects", _effects.call(Effects.effects), "Effects, by their ids"),
     _get("/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries"),
     _post(
         "/v1/effects/{effect_id}/retry",

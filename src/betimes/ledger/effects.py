@@ -127,7 +127,11 @@ class Effects(Service):
     async def effects(
         self, filters: EffectFilters | Mapping[str, Any], *, limit: int = 50, cursor: str | None = None
     ) -> Page[EffectView]:
-        """The newest first."""
+        """The newest first.
+
+        Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may not read are
+        left out; those that ended are forgotten after a while.
+        """
         filters = check_request(filters, EffectFilters)
         checked_limit(limit)
         named = ["effects", self.caller.tenant, filters]

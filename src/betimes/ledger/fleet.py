@@ -76,7 +76,10 @@ class Fleet(LedgerReader):
     """Says who works, and what is owed."""
 
     async def backlog(self) -> BacklogView:
-        """Return what is owed to the tenant and how late it is."""
+        """Return what is owed to the tenant and how late it is.
+
+        Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.
+        """
         owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)
         counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
         now, hold = await self.engine.store.now(), await read_hold(self.engine, self.caller.tenant)

@@ -54,37 +54,10 @@ ROUTES = (
         "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
         "outcome with several reasons counts under each of them.",
     ),
-    _get(
-        "/v1/verdicts",
-        _ledger.call(Ledger.verdicts),
-        "Verdicts of the past",
-        description="What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: "
-        "it may be short and still not be the last.",
-    ),
-    _get(
-        "/v1/upcoming",
-        _ledger.call(Ledger.upcoming),
-        "What comes next, by time",
-        description="How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, "
-        "intents with their next check and their end, others with their next alarm. Where there are very many, "
-        "counts are those of a sample, or the later ones are estimated from the earlier (`estimated`, by row).",
-    ),
-    _get(
-        "/v1/upcoming/items",
-        _ledger.call(Ledger.upcoming_items),
-        "What waits",
-        description="Everything that waits: what, whose, why and until when; intents by their next check. A stream is "
-        "found by its next alarm or check, the soonest first, late ones first of all, and shown once, with all that "
-        "waits in it between `from` and `to`. The items of a page are sorted by `at`; because a stream stays "
-        "together, the next page may begin before this one ends.",
-    ),
-    _get(
-        "/v1/timeline",
-        _ledger.call(Ledger.timeline),
-        "The day of a person or an account",
-        description="What was decided about them in all domains the key may read, what waits, bands (quiet hours, "
-        "digests, cooldowns, incident, ban), how full their windows are, and what happens if nothing else does.",
-    ),
+    _get("/v1/verdicts", _ledger.call(Ledger.verdicts), "Verdicts of the past"),
+    _get("/v1/upcoming", _ledger.call(Ledger.upcoming), "What comes next, by time"),
+    _get("/v1/upcoming/items", _ledger.call(Ledger.upcoming_items), "What waits"),
+    _get("/v1/timeline", _ledger.call(Ledger.timeline), "The day of a person or an account"),
     _get(
         "/v1/search",
         _ledger.call(Ledger.search),
@@ -93,19 +66,8 @@ ROUTES = (
         f"name. At most {HITS_MAX} hits, exact ones first.",
         query=SearchQuery,
     ),
-    _get(
-        "/v1/streams",
-        _ledger.call(Ledger.streams),
-        "Streams of a kind",
-        description="People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, "
-        "or in the order of ids with `prefix`. `snoozed=true` lists those whose last wake failed.",
-    ),
-    _get(
-        "/v1/streams/{kind}/{id}",
-        _ledger.call(Ledger.stream_detail),
-        "One stream",
-        description="With its state as deciders see it, without secrets.",
-    ),
+    _get("/v1/streams", _ledger.call(Ledger.streams), "Streams of a kind"),
+    _get("/v1/streams/{kind}/{id}", _ledger.call(Ledger.stream_detail), "One stream"),
     _get(
         "/v1/streams/{kind}/{id}/verification",
         _ledger.call(Ledger.verify_stream),
@@ -115,12 +77,7 @@ ROUTES = (
         scope="admin",
         codes=((409, "HISTORY_TOO_LONG"),),
     ),
-    _get(
-        "/v1/backlog",
-        _ledger.call(Ledger.backlog),
-        "What is owed",
-        description="Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.",
-    ),
+    _get("/v1/backlog", _ledger.call(Ledger.backlog), "What is owed"),
     _get(
         "/v1/processes",
         processes,

@@ -189,34 +189,12 @@ ROUTES = (
         example={"advance_s": 3600},
         time_limit_s=PASS_LIMIT_S,
     ),
-    _get(
-        "/v1/ledger",
-        _ledger.call(Ledger.segments),
-        "What happened",
-        description="In commit order. `resume_cursor` leads on to what is committed later, in ascending order under "
-        "the same filters. Segments of domains the key may not read are left out; `admin` also sees the kind "
-        "`tenant`. Secrets are never shown.",
-    ),
-    _get(
-        "/v1/explain/{segment_id}",
-        _ledger.call(Ledger.explain),
-        "Why",
-        description="A segment with every rule that was looked at and the values it saw, what caused it, and what it "
-        "led to.",
-    ),
+    _get("/v1/ledger", _ledger.call(Ledger.segments), "What happened"),
+    _get("/v1/explain/{segment_id}", _ledger.call(Ledger.explain), "Why"),
     _get(
         "/v1/explain/{segment_id}/alternatives",
         _ledger.call(Ledger.alternatives),
         "What would have had to be different",
-        description="The segment is decided again with everything as it was; then the least change of each kind that "
-        "gives a better answer is looked for: the instant, a rule that does not bind, one setting, the request, the "
-        "person or the definition. At most 200 decisions and half a second.",
     ),
-    _get(
-        "/v1/rules",
-        _ledger.call(Ledger.rules),
-        "The rules there are",
-        description="Every table of rules of the domains the key may read, in the order they are looked at, with what "
-        "each records, both of its sentences, the settings it goes by, and its mode under the policy in force.",
-    ),
+    _get("/v1/rules", _ledger.call(Ledger.rules), "The rules there are"),
 )

@@ -154,7 +154,12 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         limit: int = 50,
         cursor: str | None = None,
     ) -> SegmentPage:
-        """A page in commit order, or backwards."""
+        """A page in commit order, or backwards.
+
+        In commit order. `resume_cursor` leads on to what is committed later, in ascending order under the same filters.
+        Segments of domains the key may not read are left out; `admin` also sees the kind `tenant`. Secrets are never
+        shown.
+        """
         filters = check_request(filters, LedgerFilters)
         checked_limit(limit)
         if filters.kind is not None and filters.kind not in self.engine.kinds.names:
@@ -260,11 +265,20 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
     # -- why
 
     async def rules(self) -> RuleTables:
-        """Return every table of rules, with the mode of each rule under the policy in force."""
+        """Return every table of rules, with the mode of each rule under the policy in force.
+
+        Every table of rules of the domains the key may read, in the order they are looked at, with what each records,
+        both of its sentences, the settings it goes by, and its mode under the policy in force.
+        """
         return list_rule_tables(self._domains, await self.engine.policy_of(self.caller.tenant))
 
     async def alternatives(self, segment_id: str) -> AlternativesView:
-        """Return what would have had to be different for a better answer; raise `NotFound` without the segment."""
+        """Return what would have had to be different for a better answer; raise `NotFound` without the segment.
+
+        The segment is decided again with everything as it was; then the least change of each kind that gives a better
+        answer is looked for: the instant, a rule that does not bind, one setting, the request, the person or the
+        definition. At most 200 decisions and half a second.
+        """
         stream, version = self._demand_segment_id(segment_id)
         _, page = await self.engine.store.history(stream, version - 1, 1)
         if not page or page[0].version != version:
@@ -284,7 +298,10 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         return stream, version
 
     async def explain(self, segment_id: str) -> ExplanationView:
-        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`."""
+        """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`.
+
+        A segment with every rule that was looked at and the values it saw, what caused it, and what it led to.
+        """
         stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
         effects = Effects(self.engine, self.caller, self._domains)

@@ -98,6 +98,9 @@ class StreamList(LedgerReader):
     ) -> Page[StreamSummary]:
         """List streams of a kind, the last created first, or by the beginning of their ids; or snoozed ones.
 
+        People (`inbox`), accounts, runs, intents, schedules, sensors, scores: the last created first, or in the order
+        of ids with `prefix`. `snoozed=true` lists those whose last wake failed.
+
         Parameters
         ----------
         kind
@@ -163,7 +166,10 @@ class StreamList(LedgerReader):
         return Page([_summary(row) for row in wanted], more)
 
     async def stream_detail(self, kind: str, id: str) -> StreamDetail:
-        """Return a stream with its state, without secrets; or raise `NotFound`."""
+        """Return a stream with its state, without secrets; or raise `NotFound`.
+
+        With its state as deciders see it, without secrets.
+        """
         row = await self._found_row(kind, id)
         state = self.engine.kinds.state_in(row.stream, row)
         return derive(StreamDetail, _summary(row), state=redact(state, kind))

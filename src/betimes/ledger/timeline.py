@@ -110,6 +110,9 @@ class Timeline(Upcoming):
     ) -> TimelineView:
         """Return what was and will be between two instants; by default twelve hours around now.
 
+        What was decided about them in all domains the key may read, what waits, bands (quiet hours, digests, cooldowns,
+        incident, ban), how full their windows are, and what happens if nothing else does.
+
         Parameters
         ----------
         since

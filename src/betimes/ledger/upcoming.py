@@ -94,6 +94,10 @@ class Upcoming(UpcomingItems):
     ) -> UpcomingView:
         """Count what comes by kind and step; by default in the next 24 hours.
 
+        How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, intents with
+        their next check and their end, others with their next alarm. Where there are very many, counts are those of a
+        sample, or the later ones are estimated from the earlier (`estimated`, by row).
+
         Parameters
         ----------
         from_

@@ -121,6 +121,11 @@ class UpcomingItems(LedgerReader):
     ) -> Page[UpcomingItem]:
         """List what waits, soonest first within the page; the pages are in the order of the streams' next instants.
 
+        Everything that waits: what, whose, why and until when; intents by their next check. A stream is found by its
+        next alarm or check, the soonest first, late ones first of all, and shown once, with all that waits in it
+        between `from` and `to`. The items of a page are sorted by `at`; because a stream stays together, the next page
+        may begin before this one ends.
+
         Parameters
         ----------
         from_

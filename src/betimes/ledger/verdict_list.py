@@ -48,7 +48,11 @@ class VerdictList(LedgerReader):
     async def verdicts(
         self, filters: VerdictFilters | Mapping[str, Any] | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> Page[VerdictEvent]:
-        """List verdicts, newest first."""
+        """List verdicts, newest first.
+
+        What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: it may be short
+        and still not be the last.
+        """
         filters = check_request(filters or {}, VerdictFilters)
         check_names(outcome=filters.outcome, reason=filters.reason)
         checked_limit(limit)
