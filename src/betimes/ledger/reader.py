@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from betimes.catalogue import DOMAIN_OF
+from betimes.core.datetimes import Moment
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
 from betimes.domain.paging import wrong_parameter
 from betimes.domain.service import Caller, Service
@@ -25,6 +26,8 @@ STEPS: dict[Step, int] = {
     "7d": 7 * DAY,
 }
 RANGE_MAX = 3_660 * DAY
+When: TypeAlias = Moment | None
+"""An instant that may be left out."""
 
 
 class LedgerReader(Service):

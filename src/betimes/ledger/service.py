@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from betimes.catalogue import DOMAINS
-from betimes.core.datetimes import Moment, instant
+from betimes.core.datetimes import instant
 from betimes.core.errors import Invalid, MalformedRow, NewerVersion, NotFound, UnknownKind
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId, parse_cause, parse_segment_handle
@@ -41,6 +41,7 @@ from betimes.ledger.judgements import JudgedView, find_others, judged_things, ju
 from betimes.ledger.known_names import unknown_name
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
+from betimes.ledger.reader import When
 from betimes.ledger.redaction import redact
 from betimes.ledger.rule_views import ExplainedRuleView, RuleTables, explain_rules, list_rule_tables
 from betimes.ledger.search import Search
@@ -134,9 +135,9 @@ class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     event_type: str | None = None
     key: str | None = None
     correlation_id: str | None = None
-    since: Moment | None = None
+    since: When = None
     """Included."""
-    until: Moment | None = None
+    until: When = None
     """Not included."""
 
 

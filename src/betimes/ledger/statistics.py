@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from betimes.catalogue import DOMAIN_OF, Area, area_of
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant, render
 from betimes.domain.json_view import JsonView
@@ -22,7 +22,7 @@ from betimes.domain.requests import in_slices
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
 from betimes.engine.store import PAGE_MAX
 from betimes.ledger.known_names import check_names
-from betimes.ledger.reader import STEPS, LedgerReader, Step, check_range
+from betimes.ledger.reader import STEPS, LedgerReader, Step, When, check_range
 from betimes.ledger.tally import BY_EVENTS, outcomes_in
 
 CELLS_MAX = 2_000
@@ -72,8 +72,8 @@ class Statistics(LedgerReader):
     async def stats(
         self,
         *,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        since: When = None,
+        until: When = None,
         step: Step | None = None,
         by: str = "outcome",
         domain: Area | None = None,

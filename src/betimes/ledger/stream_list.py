@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -116,7 +117,16 @@ class StreamList(LedgerReader):
         check_names(kind=kind, status=status)
         filters = ["streams", self.caller.tenant, sorted(self._domains), kind, prefix, status, snoozed]
         if snoozed:
-            return await self._snoozed(kind, prefix, status, limit, cursor, filters)
+            return await self._snoozed(
+                filters,
+                limit,
+                cursor,
+                lambda row: (
+                    kind in (None, row.stream.kind)
+                    and row.stream.id.startswith(prefix or "")
+                    and status in (None, row.status)
+                ),
+            )
         if kind not in self.kinds_of():
             return Page([])
         place = place_of(cursor, filters, InstantPlace)
@@ -138,13 +148,7 @@ class StreamList(LedgerReader):
         return Page([_summary(row) for row in rows], cursor_after(filters, last) if last else None)
 
     async def _snoozed(
-        self,
-        kind: str | None,
-        prefix: str | None,
-        status: str | None,
-        limit: int,
-        cursor: str | None,
-        filters: list[Any],
+        self, filters: list[Any], limit: int, cursor: str | None, is_wanted: Callable[[StreamRow], bool]
     ) -> Page[StreamSummary]:
         place = place_of(cursor, filters, InstantPlace)
         after = None
@@ -153,14 +157,7 @@ class StreamList(LedgerReader):
             after = StreamId(self.caller.tenant, named, id)
         rows = await self.engine.store.snoozed_streams(self.caller.tenant, limit + 1, after=after)
         # Chosen from a page that is cut already: it may come out short, and the cursor goes on all the same.
-        wanted = [
-            row
-            for row in rows[:limit]
-            if row.stream.kind in self.kinds_of()
-            and kind in (None, row.stream.kind)
-            and row.stream.id.startswith(prefix or "")
-            and status in (None, row.status)
-        ]
+        wanted = [row for row in rows[:limit] if row.stream.kind in self.kinds_of() and is_wanted(row)]
         last = rows[limit - 1].stream if len(rows) > limit else None
         more = cursor_of(filters, InstantPlace(0, f"{last.kind}:{last.id}")) if last else None
         return Page([_summary(row) for row in wanted], more)

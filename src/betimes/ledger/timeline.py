@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from betimes.catalogue import DOMAINS
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import instant, moment
 from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, Instant
 from betimes.core.outlooks import Outlook, Subject, WindowFill
@@ -21,7 +21,7 @@ from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_p
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.past_outlooks import PastOutlooks
-from betimes.ledger.reader import check_range
+from betimes.ledger.reader import When, check_range
 from betimes.ledger.upcoming import Upcoming
 from betimes.ledger.upcoming_items import UpcomingItem, alarm_of, due_of
 from betimes.ledger.verdict_feed import DecodedSegment, VerdictEvent
@@ -101,12 +101,7 @@ class Timeline(Upcoming):
 
     @check_filters
     async def timeline(
-        self,
-        *,
-        user_id: str | None = None,
-        account_id: str | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        self, *, user_id: str | None = None, account_id: str | None = None, since: When = None, until: When = None
     ) -> TimelineView:
         """Return what was and will be between two instants; by default twelve hours around now.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from betimes.catalogue import DOMAIN_OF
-from betimes.core.datetimes import Moment, instant, moment
+from betimes.core.datetimes import instant, moment
 from betimes.core.instants import DAY, Instant
 from betimes.core.occurrence_counts import StepCounts, StepGrid
 from betimes.domain.json_view import JsonView
@@ -18,7 +18,7 @@ from betimes.domain.paging import Listing, check_filters, wrong_parameter
 from betimes.engine.read_model import SAMPLE, AlarmCount, UpcomingQuery
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
-from betimes.ledger.reader import STEPS, Step, check_range
+from betimes.ledger.reader import STEPS, Step, When, check_range
 from betimes.ledger.upcoming_items import DUE_KINDS, FOREVER, UpcomingItems
 from betimes.ledger.upcoming_items import UpcomingItem as UpcomingItem
 
@@ -85,12 +85,7 @@ class Upcoming(UpcomingItems):
 
     @check_filters
     async def upcoming(
-        self,
-        *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        step: Step | None = None,
-        kinds: str | None = None,
+        self, *, from_: When = None, to: When = None, step: Step | None = None, kinds: str | None = None
     ) -> UpcomingView:
         """Count what comes by kind and step; by default in the next 24 hours.
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Annotated
 
 from betimes.catalogue import DOMAIN_OF, DOMAINS
-from betimes.core.datetimes import Moment, instant
+from betimes.core.datetimes import instant
 from betimes.core.instants import Instant
 from betimes.core.outlooks import WaitingItem
 from betimes.core.streams import StreamId, segment_handle
@@ -36,7 +36,7 @@ from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import check_names
-from betimes.ledger.reader import LedgerReader
+from betimes.ledger.reader import LedgerReader, When
 
 LOOKED_AT_MAX = 600
 READ_MAX = 200
@@ -112,8 +112,8 @@ class UpcomingItems(LedgerReader):
     async def upcoming_items(
         self,
         *,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: When = None,
+        to: When = None,
         kinds: str | None = None,
         reason: str | None = None,
         limit: int = 50,

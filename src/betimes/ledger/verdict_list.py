@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from betimes.core.datetimes import Moment, instant
+from betimes.core.datetimes import instant
 from betimes.core.segments import Segment
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
 from betimes.domain.requests import check_request
 from betimes.engine.read_model import KindRange, TallyQuery
 from betimes.engine.store import LedgerQuery
 from betimes.ledger.known_names import check_names
-from betimes.ledger.reader import LedgerReader
+from betimes.ledger.reader import LedgerReader, When
 from betimes.ledger.tally import outcomes_in, tally_source
 from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEvent
 from betimes.ledger.verdict_ranges import SEQ_MAX, VerdictRanges
@@ -27,8 +27,8 @@ ALWAYS = 2**61
 
 
 class VerdictFilters(FeedFilters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    since: Moment | None = None
-    until: Moment | None = None
+    since: When = None
+    until: When = None
 
 
 class _PageWalk:
