@@ -13,6 +13,9 @@ from betimes.core.lake_tables import SEGMENT_COLUMNS, EventMap, Row, Table, segm
 from betimes.core.secret_fields import SECRET_FIELDS, without_secrets
 from betimes.core.segments import Segment
 
+_AS_THEY_ARE = ("verdict", "policy", "actor", "correlation", "cause", "digest")
+"""Columns of a segment that the lake has as the ledger has them."""
+
 
 def _without_secrets(text: str | None) -> str | None:
     if text is None or not any(name in text for name in SECRET_FIELDS):
@@ -33,12 +36,7 @@ def segments(segment: Segment, events: list[EventMap]) -> Iterator[Row]:
         "command": _without_secrets(segment.command),
         "events": _without_secrets(segment.events),
         "event_types": [event["type"] for event in events],
-        "verdict": segment.verdict,
-        "policy": segment.policy,
-        "actor": segment.actor,
-        "correlation": segment.correlation,
-        "cause": segment.cause,
-        "digest": segment.digest,
+        **{name: getattr(segment, name) for name in _AS_THEY_ARE},
         "unreadable": None,
     }
 
@@ -54,22 +52,11 @@ TABLES = (
         "segments",
         {
             **SEGMENT_COLUMNS,
-            "kind": "VARCHAR",
-            "id": "VARCHAR",
+            **dict.fromkeys(("kind", "id"), "VARCHAR"),
             "version": "BIGINT",
-            "turn": "VARCHAR",
-            "collection": "VARCHAR",
-            "key": "VARCHAR",
-            "command": "VARCHAR",
-            "events": "VARCHAR",
+            **dict.fromkeys(("turn", "collection", "key", "command", "events"), "VARCHAR"),
             "event_types": "VARCHAR[]",
-            "verdict": "VARCHAR",
-            "policy": "VARCHAR",
-            "actor": "VARCHAR",
-            "correlation": "VARCHAR",
-            "cause": "VARCHAR",
-            "digest": "VARCHAR",
-            "unreadable": "VARCHAR",
+            **dict.fromkeys((*_AS_THEY_ARE, "unreadable"), "VARCHAR"),
         },
         segments,
         marked=unreadable_segment,

@@ -111,47 +111,34 @@ async def a_key_refused_with_its_batch_is_free(pair: Pair) -> None:
     await commit(pair.two, keyed(OTHER, A, 2, pair.clock()))
 
 
-async def _asked_when(go: asyncio.Event, store: Store, key: KeyId) -> SeenKey | None:
-    await go.wait()
+KEY_WAITS = "a key that is reserved must be waited for"
+
+
+async def _ask(store: Store, key: KeyId) -> SeenKey | None:
     async with store.begin(LockRequest(keys=[key])) as tx:
         return tx.seen.get(key)
 
 
 async def a_key_being_used_is_waited_for_and_then_seen(pair: Pair) -> None:
-    await _use_while_asked(pair, 1, "a key that is reserved must be waited for")
+    await _use_while_asked(pair, 1, KEY_WAITS)
 
 
 async def _use_while_asked(pair: Pair, version: int, says: str) -> None:
     """Write a version with the key while the other store asks for the key, which must wait and then see the version."""
-    held = asyncio.Event()
-    async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
-            held.set()
-            await pair.others_run()
-            expect(not waiter.done(), says)
-            await holder.commit(keyed(KEY, A, version, pair.clock()))
-        seen = await waiter
-        expect_equal(seen and seen.segment.version, version, "the segment the key led to meanwhile")
+    ask, used = LockRequest(locks={A: NOT_CACHED}, keys=[KEY]), keyed(KEY, A, version, pair.clock())
+    seen = await pair.wait_behind(ask, _ask(pair.two, KEY), says, lambda holder: holder.commit(used))
+    expect_equal(seen and seen.segment.version, version, "the segment the key led to meanwhile")
 
 
 async def a_key_being_reserved_is_waited_for_and_then_free(pair: Pair) -> None:
-    held = asyncio.Event()
-    async with beside(_asked_when(held, pair.two, KEY)) as waiter:
-        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])):
-            held.set()
-            await pair.others_run()
-            expect(not waiter.done(), "a key that is reserved must be waited for")
-        expect_equal(await waiter, None, "a key whose reservation was left")
+    ask = LockRequest(locks={A: NOT_CACHED}, keys=[KEY])
+    seen = await pair.wait_behind(ask, _ask(pair.two, KEY), KEY_WAITS)
+    expect_equal(seen, None, "a key whose reservation was left")
 
 
 async def one_cancelled_while_it_waits_for_a_key_leaves_nothing_behind(pair: Pair) -> None:
-    held = asyncio.Event()
-    work = _asked_when(held, pair.two, KEY)
-    async with beside(work) as waiter, pair.one.begin(LockRequest(keys=[KEY])):
-        held.set()
+    async with pair.one.begin(LockRequest(keys=[KEY])), beside(_ask(pair.two, KEY)):
         await pair.others_run()
-        waiter.cancel()
-        await asyncio.wait({waiter})
     expect_equal(await _seen_in_both_ways(pair.one, KEY), None, "the key nobody used")
     await commit(pair.two, keyed(KEY, A, 1, pair.clock()))
 

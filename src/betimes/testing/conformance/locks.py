@@ -6,54 +6,41 @@ import asyncio
 from collections.abc import Sequence
 
 from betimes.core.streams import StreamId
-from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, Store
-from betimes.testing.conformance.expectations import expect, expect_equal
+from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, Store, Tx
+from betimes.testing.conformance.expectations import expect_equal
 from betimes.testing.conformance.pairs import Pair, beside, commit, hold_for_ever
 from betimes.testing.conformance.samples import A, B, locking, moved, row_of, stream, together, waiting
 
+CREATOR_WAITS = "a second creator must wait while the first decides"
 
-async def _rows_when(go: asyncio.Event, store: Store, ask: LockRequest) -> dict[StreamId, Row]:
-    await go.wait()
+
+async def _rows(store: Store, ask: LockRequest) -> dict[StreamId, Row]:
     async with store.begin(ask) as tx:
         return tx.rows
 
 
 async def one_who_waits_sees_what_the_holder_committed(pair: Pair) -> None:
-    held, changes = asyncio.Event(), moved(A, 1, pair.clock())
-    async with beside(_rows_when(held, pair.two, waiting(A))) as waiter:
-        async with pair.one.begin(locking(A)) as holder:
-            held.set()
-            await pair.others_run()
-            expect(not waiter.done(), "a second creator must wait while the first decides")
-            await holder.commit(changes)
-        expect_equal(await waiter, {A: row_of(changes.streams[0])}, "what the one who waited sees")
+    changes, asking = moved(A, 1, pair.clock()), _rows(pair.two, waiting(A))
+    seen = await pair.wait_behind(locking(A), asking, CREATOR_WAITS, lambda holder: holder.commit(changes))
+    expect_equal(seen, {A: row_of(changes.streams[0])}, "what the one who waited sees")
 
 
 async def one_who_waits_sees_nothing_of_a_holder_who_left(pair: Pair) -> None:
-    held = asyncio.Event()
-    async with beside(_rows_when(held, pair.two, waiting(A))) as waiter:
-        async with pair.one.begin(locking(A)):
-            held.set()
-            await pair.others_run()
-            expect(not waiter.done(), "a second creator must wait while the first decides")
-        expect_equal(await waiter, {A: NO_ROW}, "what the one who waited sees")
+    seen = await pair.wait_behind(locking(A), _rows(pair.two, waiting(A)), CREATOR_WAITS)
+    expect_equal(seen, {A: NO_ROW}, "what the one who waited sees")
 
 
 async def the_clock_is_read_after_the_wait(pair: Pair) -> None:
-    held = asyncio.Event()
-
     async def began_at() -> int:
-        await held.wait()
         async with pair.two.begin(waiting(A)) as tx:
             return tx.now
 
-    async with beside(began_at()) as waiter:
-        async with pair.one.begin(locking(A)) as holder:
-            expect_equal(holder.now, pair.clock(), "a transaction's time is the injected clock's")
-            held.set()
-            await pair.others_run()
-            later = pair.clock.advance(90)
-        expect_equal(await waiter, later, "the time of a transaction that waited is from after the wait")
+    async def let_time_pass(holder: Tx) -> None:
+        expect_equal(holder.now, pair.clock(), "a transaction's time is the injected clock's")
+        pair.clock.advance(90)
+
+    found = await pair.wait_behind(locking(A), began_at(), CREATOR_WAITS, let_time_pass)
+    expect_equal(found, pair.clock(), "the time of a transaction that waited is from after the wait")
 
 
 async def _increment(store: Store, of: StreamId, times: int) -> None:
@@ -121,13 +108,9 @@ async def a_holder_that_is_cancelled_leaves_nothing_behind(pair: Pair) -> None:
 
 
 async def one_cancelled_while_it_waits_leaves_nothing_behind(pair: Pair) -> None:
-    held = asyncio.Event()
-    work = _rows_when(held, pair.two, waiting(A, B))
-    async with beside(work) as waiter, pair.one.begin(locking(B)) as holder:
-        held.set()
-        await pair.others_run()
-        waiter.cancel()
-        await asyncio.wait({waiter})
+    async with pair.one.begin(locking(B)) as holder:
+        async with beside(_rows(pair.two, waiting(A, B))):
+            await pair.others_run()
         await holder.commit(moved(B, 1, pair.clock()))
     await pair.commit(together(moved(A, 1, pair.clock()), moved(B, 2, pair.clock())))
     await commit(pair.two, moved(A, 2, pair.clock()))

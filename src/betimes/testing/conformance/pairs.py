@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from betimes.engine.store import Changes, LockRequest, Store
+from betimes.engine.store import Changes, LockRequest, Store, Tx
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.testing.conformance.expectations import expect
 from betimes.testing.conformance.samples import needed
 
 SAFETY_S = 600.0
@@ -42,6 +43,23 @@ class Pair(NamedTuple):
     async def commit(self, changes: Changes) -> None:
         """Commit with the first connection."""
         await commit(self.one, changes)
+
+    async def wait_behind(
+        self,
+        ask: LockRequest,
+        work: Coroutine[Any, Any, _Result],
+        says: str,
+        act: Callable[[Tx], Awaitable[None]] | None = None,
+    ) -> _Result:
+        """Return what some work comes to that must wait until the first connection, which holds this, has acted."""
+        async with AsyncExitStack() as stack:
+            async with self.one.begin(ask) as holder:
+                waiter = await stack.enter_async_context(beside(work))
+                await self.others_run()
+                expect(not waiter.done(), says)
+                if act is not None:
+                    await act(holder)
+            return await waiter
 
     async def others_run(self) -> None:
         """Let the other tasks come to the locks they must wait for."""

@@ -7,8 +7,8 @@ import asyncio
 from betimes.core.errors import Conflict
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.store import NO_ROW, NOT_CACHED, LedgerQuery, LockRequest, Presumes, Store
-from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
-from betimes.testing.conformance.pairs import Pair, beside
+from betimes.testing.conformance.expectations import expect_equal, expect_refusal
+from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.samples import (
     KEY,
     KIND,
@@ -43,19 +43,13 @@ async def a_row_being_created_by_one_connection_is_skipped_by_the_other(pair: Pa
 
 
 async def only_the_rows_named_are_waited_for(pair: Pair) -> None:
-    held = asyncio.Event()
-
     async def ask() -> set[StreamId]:
-        await held.wait()
         async with pair.two.begin(LockRequest(locks=dict.fromkeys((A, B, C), NOT_CACHED), waits={B})) as tx:
             return set(tx.rows)
 
-    async with beside(ask()) as asking, pair.one.begin(locking(A)):
-        async with pair.one.begin(locking(B)):
-            held.set()
-            await pair.others_run()
-            expect(not asking.done(), "a row named in `waits` must be waited for")
-        expect_equal(await asking, {B, C}, "the row waited for and the one that was free; not the other that is held")
+    async with pair.one.begin(locking(A)):
+        taken = await pair.wait_behind(locking(B), ask(), "a row named in `waits` must be waited for")
+        expect_equal(taken, {B, C}, "the row waited for and the one that was free; not the other that is held")
 
 
 async def a_row_held_by_the_same_connection_is_skipped_too(pair: Pair) -> None:
@@ -106,20 +100,14 @@ async def a_reservation_does_not_stop_other_keys(pair: Pair) -> None:
 
 
 async def a_key_is_waited_for_although_rows_are_skipped(pair: Pair) -> None:
-    held = asyncio.Event()
-
     async def ask() -> tuple[set[object], set[KeyId]]:
-        await held.wait()
         async with pair.two.begin(LockRequest(locks={A: NOT_CACHED, B: NOT_CACHED}, keys=[KEY])) as tx:
             return set(tx.rows), set(tx.seen)
 
-    async with beside(ask()) as asking:
-        async with pair.one.begin(LockRequest(locks={A: NOT_CACHED}, keys=[KEY])) as holder:
-            held.set()
-            await pair.others_run()
-            expect(not asking.done(), "a key that is reserved must be waited for")
-            await holder.commit(keyed(KEY, A, 1, pair.clock()))
-        expect_equal(await asking, ({B}, {KEY}), "the row that was held is skipped, the key is seen")
+    used, says = keyed(KEY, A, 1, pair.clock()), "a key that is reserved must be waited for"
+    held = LockRequest(locks={A: NOT_CACHED}, keys=[KEY])
+    found = await pair.wait_behind(held, ask(), says, lambda holder: holder.commit(used))
+    expect_equal(found, ({B}, {KEY}), "the row that was held is skipped, the key is seen")
 
 
 async def a_send_taken_by_one_is_not_taken_by_the_other(pair: Pair) -> None:
