@@ -25,6 +25,7 @@ export function fitted(props, least, paint) {
 
 /** Return numbers over time as a small line. @param {number[]} values @param {{width?: number, height?: number}} [size] */
 export function sparkline(values, { width = 120, height = 28 } = {}) {
+  if (values.length === 1) values = [...values, ...values]; // a level, not a peak
   const top = Math.max(1, ...values);
   const x = (/** @type {number} */ place) => (values.length > 1 ? (place * width) / (values.length - 1) : width / 2);
   const y = (/** @type {number} */ value) => height - 2 - ((height - 4) * value) / top;
@@ -60,7 +61,7 @@ export function stackedStrip(buckets, { height = 120, from, to } = {}) {
     return svg(
       "g",
       { class: isOut ? "bucket out" : "bucket" },
-      svg("title", null, `${one.label}: ${total(one.counts)}`),
+      svg("title", null, `${one.label}: ${countWords(one.counts)}`),
       svg("rect", { class: "hit", x: place * step, y: 0, width: step, height }),
       parts,
     );
@@ -74,7 +75,13 @@ export function stackedStrip(buckets, { height = 120, from, to } = {}) {
 }
 
 /** @param {Record<string, number>} counts */
-function total(counts) {
+function countWords(counts) {
+  const words = CLASSES.filter((name) => counts[name]).map((name) => `${counts[name]} ${name}`);
+  return words.join(", ") || "nothing";
+}
+
+/** @param {Record<string, number>} counts */
+export function total(counts) {
   return Object.values(counts).reduce((sum, one) => sum + one, 0);
 }
 

@@ -46,6 +46,7 @@ export function marksSection(marks, theirs, only) {
           },
         ],
         rows: wanted.slice(0, count),
+        isTerse: true,
         href: (mark) => mark.href ?? "",
         empty: h("p", { class: "soft" }, "Nothing."),
       }),

@@ -57,10 +57,16 @@ const KEYS = {
   },
 };
 
-/** Move to the next row, or the one before: its first link has the focus, and Enter opens it. @param {number} step */
-function walk(step) {
-  const rows = [...document.querySelectorAll("main tr.row")].filter((row) =>
-    row.checkVisibility() && row.querySelector("a")
+/** Let the arrow keys walk through the rows of a table that has the focus. @param {KeyboardEvent} event */
+export function walkRows(event) {
+  const step = /** @type {Record<string, number>} */ ({ ArrowDown: 1, ArrowUp: -1 })[event.key];
+  if (step) take(event, () => walk(step, /** @type {Element} */ (event.currentTarget)));
+}
+
+/** Move to the next row, or the one before: its first link has the focus, and Enter opens it. @param {number} step @param {ParentNode} [within] */
+function walk(step, within = document) {
+  const rows = [...within.querySelectorAll("tr.row")].filter((row) =>
+    row.checkVisibility() && row.closest("main") && row.querySelector("a")
   );
   const here = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.min(rows.length - 1, Math.max(0, here + step))];
@@ -83,7 +89,7 @@ export function showHelp() {
   const rows = [
     ["/ or Ctrl-K", "find anything"],
     ...pages,
-    ["j  k", "next row, row before"],
+    ["j  k", "next row, row before; the arrow keys too, in what happens"],
     ["Enter", "open"],
     ["w", "why, of the row"],
     ["[  ]", "earlier, later"],

@@ -1,5 +1,6 @@
 /** Counts of what is due, step by step, and the steps in which it piles up. */
 import { figure } from "./parts.js";
+import { stepOf } from "./time.js";
 
 /** @typedef {{kind: string, counts: number[], estimated: boolean}} Row */
 /** @typedef {{from: number, now: string, size: number, stepMs: number, rows: Row[], late: any, truncated: boolean}} Comb */
@@ -35,8 +36,7 @@ export function countOfKind(kind, count) {
 export function combOf(told) {
   const from = Date.parse(told.from);
   const size = Math.max(1, ...told.rows.map((/** @type {any} */ row) => row.counts.length));
-  const [, number, unit] = /^(\d+)([mhd])$/.exec(told.step) ?? ["", "15", "m"];
-  const stepMs = Number(number) * { m: 60_000, h: 3_600_000, d: 86_400_000 }[/** @type {"m" | "h" | "d"} */ (unit)];
+  const stepMs = stepOf(told.step);
   return { from, now: told.now, size, stepMs, rows: told.rows, late: told.late, truncated: told.truncated };
 }
 

@@ -1,31 +1,46 @@
 /** Counts of a range, from the tally: what the tiles, the strip and the reasons of the first page are made of. */
 import { get } from "./api.js";
 import { answerClass } from "./parts.js";
-import { clockText, dayText, now, zoneFor } from "./time.js";
+import { clockText, dayText, now, stepOf, zoneFor } from "./time.js";
 
 /** @typedef {{at: number, label: string, counts: Record<string, number>}} Bucket */
-/** @typedef {{name: string, hours: number, step: string, stepMs: number, before: string}} Range */
+/** @typedef {{name: string, hours: number, step: string, stepMs: number, coarse: string, before: string}} Range `coarse` are the steps of trends */
 
 const HOUR = 3_600_000;
 /** @type {Record<string, Range>} */
 export const RANGES = {
-  "1h": { name: "1 h", hours: 1, step: "1m", stepMs: HOUR / 60, before: "the same hour yesterday" },
-  "24h": { name: "24 h", hours: 24, step: "30m", stepMs: HOUR / 2, before: "the day before" },
-  "7d": { name: "7 d", hours: 168, step: "3h", stepMs: 3 * HOUR, before: "the week before" },
-  "30d": { name: "30 d", hours: 720, step: "12h", stepMs: 12 * HOUR, before: "the month before" },
+  "1h": { name: "1 h", hours: 1, step: "1m", stepMs: HOUR / 60, coarse: "5m", before: "the same hour yesterday" },
+  "24h": { name: "24 h", hours: 24, step: "30m", stepMs: HOUR / 2, coarse: "1h", before: "the day before" },
+  "7d": { name: "7 d", hours: 168, step: "3h", stepMs: 3 * HOUR, coarse: "12h", before: "the week before" },
+  "30d": { name: "30 d", hours: 720, step: "12h", stepMs: 12 * HOUR, coarse: "1d", before: "the month before" },
 };
 
-/** Return the range that a query asks for, and the window in it: whole, or what was brushed. @param {URLSearchParams} query */
+/** Return the range that a query asks for, up to now or to an instant of the past, and the window in it: whole, or what was brushed. @param {URLSearchParams} query */
 export function windowOf(query) {
-  const range = RANGES[query.get("range") ?? "24h"] ?? RANGES["24h"];
-  const until = Math.ceil((now() + 1) / range.stepMs) * range.stepMs;
+  const end = Date.parse(query.get("until") ?? "");
+  const isEarlier = end <= now();
+  const range = asFineAsKept(RANGES[query.get("range") ?? "24h"] ?? RANGES["24h"], isEarlier ? end : now());
+  const until = Math.ceil((isEarlier ? end : now() + 1) / range.stepMs) * range.stepMs;
   const since = until - range.hours * HOUR;
   const from = Number(Date.parse(query.get("from") ?? "")) || since;
   const to = Number(Date.parse(query.get("to") ?? "")) || until;
-  return { range, since, until, from, to, isBrushed: from !== since || to !== until };
+  const isBrushed = from !== since || to !== until;
+  return { range, since, until, from, to, isBrushed, isPast: isBrushed || isEarlier };
 }
 
 /** @typedef {ReturnType<typeof windowOf>} Window */
+
+/** Return a range with steps that are still counted, also for what it is compared with: minutes are kept for two days, hours for ninety. @param {Range} range @param {number} until @returns {Range} */
+function asFineAsKept(range, until) {
+  const age = now() - (until - range.hours * HOUR - comparedMs(range));
+  if (age > 90 * 24 * HOUR) return { ...range, step: "1d", stepMs: 24 * HOUR };
+  return age > 48 * HOUR && range.stepMs < HOUR ? { ...range, step: "1h", stepMs: HOUR } : range;
+}
+
+/** Return how far back a range is compared: an hour with that of yesterday, others with the time before. @param {Range} range */
+function comparedMs(range) {
+  return Math.max(24, range.hours) * HOUR;
+}
 
 /** @param {number} at */
 export function instant(at) {
@@ -34,16 +49,10 @@ export function instant(at) {
 
 /** Ask for everything that the page counts. @param {Window} seen @param {Record<string, string | null>} filters @param {AbortSignal} signal */
 export async function loadCounts(seen, filters, signal) {
-  const day = seen.range.hours === 1 ? 24 * HOUR : seen.range.hours * HOUR;
-  const earlier = { since: instant(seen.from - day), until: instant(seen.to - day) };
+  const back = comparedMs(seen.range);
+  const earlier = { since: instant(seen.from - back), until: instant(seen.to - back) };
   const narrow = { since: instant(seen.from), until: instant(seen.to), ...filters };
-  const coarse = seen.range.hours === 1
-    ? "5m"
-    : seen.range.hours === 24
-    ? "1h"
-    : seen.range.hours === 168
-    ? "12h"
-    : "1d";
+  const coarse = seen.range.step === "1d" ? "1d" : seen.range.stepMs === HOUR ? "1h" : seen.range.coarse;
   const [strip, reasons, before] = await Promise.all([
     get("/v1/stats", {
       since: instant(seen.since),
@@ -85,15 +94,20 @@ export function domainsOf(strip, before, seen, domains) {
     const steps = Math.max(1, Math.round((seen.until - seen.since) / seen.range.stepMs));
     const over = new Array(steps).fill(0);
     const counts = { now: 0, later: 0, never: 0, other: 0 };
+    /** @type {Record<string, Set<string>>} */
+    const outcomes = { now: new Set(), later: new Set(), never: new Set(), other: new Set() };
     for (const cell of cells) {
       const at = Date.parse(cell.at);
       over[Math.round((at - seen.since) / seen.range.stepMs)] += cell.count;
-      if (at >= seen.from && at < seen.to) counts[answerClass(cell.outcome)] += cell.count;
+      if (at < seen.from || at >= seen.to) continue;
+      counts[answerClass(cell.outcome)] += cell.count;
+      outcomes[answerClass(cell.outcome)].add(cell.outcome);
     }
     const earlier = before.cells.filter((/** @type {any} */ one) => one.domain === domain);
     return {
       domain,
       counts,
+      outcomes,
       over: joined(over, 48),
       total: sum(Object.values(counts)),
       earlier: sum(earlier.map((/** @type {any} */ one) => one.count)),
@@ -114,18 +128,20 @@ export function sum(values) {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** Return why it was not now: reasons by count, with their trend. @param {any} stats */
+/** Return why it was not now: reasons by count, with their trend, in which steps without any count too. @param {any} stats */
 export function reasonsOf(stats) {
-  const steps = [...new Set(stats.cells.map((/** @type {any} */ one) => one.at))].sort();
+  const [since, until] = [Date.parse(stats.since), Date.parse(stats.until)];
+  const stepMs = stepOf(stats.step);
+  const size = Math.max(1, Math.ceil((until - since) / stepMs));
   /** @type {Map<string, {reason: string, outcomes: Set<string>, count: number, over: number[]}>} */
   const found = new Map();
   for (const cell of stats.cells) {
     if (!cell.reason || !["later", "never"].includes(answerClass(cell.outcome))) continue;
     const one = found.get(cell.reason) ??
-      { reason: cell.reason, outcomes: new Set(), count: 0, over: new Array(steps.length).fill(0) };
+      { reason: cell.reason, outcomes: new Set(), count: 0, over: new Array(size).fill(0) };
     one.outcomes.add(cell.outcome);
     one.count += cell.count;
-    one.over[steps.indexOf(cell.at)] += cell.count;
+    one.over[Math.min(size - 1, Math.floor((Date.parse(cell.at) - since) / stepMs))] += cell.count;
     found.set(cell.reason, one);
   }
   return [...found.values()].sort((one, other) => other.count - one.count);

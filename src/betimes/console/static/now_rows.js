@@ -1,9 +1,10 @@
-/** Rows of verdicts as they happen: at most twenty a second, paused with Space. */
+/** Rows of verdicts as they happen: at most twenty a second, paused with Space, walked with the arrow keys. */
 import { h, put } from "./dom.js";
 import { button } from "./forms.js";
+import { walkRows } from "./keys.js";
 import { onPulse } from "./live.js";
 import { emptyState, figure, section, tableFrame, tableRow, verdictColumns, whyHref } from "./parts.js";
-import { curlOf } from "./samples.js";
+import { curlOf, pythonOf } from "./samples.js";
 
 const ROWS_MAX = 60;
 
@@ -20,38 +21,56 @@ export function liveRows(view, first, filters, isPast) {
     pause.setAttribute("aria-pressed", String(isPaused));
     put(pause, isPaused ? "Go on" : "Pause");
   };
-  const paint = () => put(list, rows.map((one) => tableRow(columns, one, "", whyHref(one.segment_id))));
+  const body = h("div");
+  const frame = tableFrame("Verdicts, newest first", columns, list, { isTerse: true });
+  frame.addEventListener("keydown", walkRows);
+  const paint = () => {
+    put(list, rows.map((one) => tableRow(columns, one, "", whyHref(one.segment_id))));
+    if (!frame.isConnected || !rows.length) put(body, rows.length ? frame : nothingYet());
+  };
   paint();
   if (!isPast) {
     let said = 0;
-    onPulse((frame) => {
-      if (isPaused || !frame.total) return;
-      const fitting = frame.sample.filter((one) => matches(one, filters));
-      if (fitting.length && !list.contains(document.activeElement)) {
-        rows = [...fitting.reverse(), ...rows].slice(0, ROWS_MAX);
+    let isOwed = false;
+    onPulse((pulse) => {
+      if (isPaused || (!pulse.total && !isOwed)) return;
+      const fitting = pulse.sample.filter((one) => matches(one, filters));
+      rows = [...fitting.reverse(), ...rows].slice(0, ROWS_MAX);
+      // Whoever walks through the rows keeps them; what came meanwhile is there once they have gone on.
+      isOwed ||= fitting.length > 0;
+      if (isOwed && !list.contains(document.activeElement)) {
+        isOwed = false;
         paint();
       }
-      // A reader is told every few seconds, not with every frame.
+      // A reader is told every few seconds, not with every pulse.
       if (performance.now() - said > 5000) {
         said = performance.now();
         put(
           missed,
-          frame.total > frame.sample.length
-            ? `${figure(frame.total - frame.sample.length)} of ${figure(frame.total)} not shown`
+          pulse.total > pulse.sample.length
+            ? `${figure(pulse.total - pulse.sample.length)} of ${figure(pulse.total)} not shown`
             : "",
         );
       }
     }, view.signal);
   }
-  const empty = rows.length ? null : emptyState(
-    "Nothing was decided here yet",
-    "Every answer appears here within a second. For example, ask whether somebody may be told something:",
-    { curl: curlOf("notification"), href: "/console/try", link: "Or try it in the playground" },
-  );
   return section(
     isPast ? "In this window" : "As it happens",
     h("div", { class: "buttons" }, isPast ? null : pause, missed),
-    empty ?? tableFrame("Verdicts, newest first", columns, list),
+    body,
+  );
+}
+
+function nothingYet() {
+  return emptyState(
+    "Nothing was decided here yet",
+    "Every answer appears here within a second. For example, ask whether somebody may be told something:",
+    {
+      curl: curlOf("notification"),
+      python: pythonOf("notification"),
+      href: "/console/try",
+      link: "Or try it in the playground",
+    },
   );
 }
 

@@ -5,7 +5,7 @@
  * that something was decided, at most every ten seconds; the rows below come with the pulses themselves.
  */
 import { get } from "./api.js";
-import { CLASSES, sparkline, stackedStrip } from "./charts.js";
+import { CLASSES, sparkline, stackedStrip, total } from "./charts.js";
 import { h, put } from "./dom.js";
 import { bucketsOf, domainsOf, instant, loadCounts, RANGES, reasonsOf, sum, windowOf } from "./now_counts.js";
 import { liveRows } from "./now_rows.js";
@@ -13,7 +13,7 @@ import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
-import { clockText, dayText, zoneFor } from "./time.js";
+import { clockText, dayText, now, spanText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
@@ -29,7 +29,7 @@ export async function show(view) {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, view.query.get(name)]));
   const counted = h("div");
   const seen = windowOf(view.query);
-  const window = seen.isBrushed ? { since: instant(seen.from), until: instant(seen.to) } : {};
+  const window = seen.isPast ? { since: instant(seen.from), until: instant(seen.to) } : {};
   const paint = async () => {
     const fresh = windowOf(view.query);
     const counts = await loadCounts(fresh, filters, view.signal);
@@ -39,15 +39,15 @@ export async function show(view) {
     get("/v1/verdicts", { limit: 40, ...filters, ...window }, view.signal),
     paint(),
   ]);
-  const rows = liveRows(view, page.items, filters, seen.isBrushed);
+  const rows = liveRows(view, page.items, filters, seen.isPast);
   put(
     view.main,
-    pageHead("Now", "What is decided, how, and why not now.", rangeTabs(view)),
+    pageHead("Now", "What is decided, how, and why not now.", ...moves(seen), rangeTabs(view)),
     chips(view, filters, seen),
     counted,
     rows,
   );
-  if (!seen.isBrushed) keepFresh(view, paint);
+  if (!seen.isPast) keepFresh(view, paint);
 }
 
 /** Count again after pulses that say that something was decided. @param {View} view @param {() => Promise<void>} paint */
@@ -63,6 +63,26 @@ function keepFresh(view, paint) {
   }, view.signal);
 }
 
+/** Return links to the range before this one and after it. @param {import("./now_counts.js").Window} seen */
+function moves({ since, until, range, isPast }) {
+  const later = until + range.hours * 3_600_000;
+  const none = { from: null, to: null };
+  const link = (/** @type {string} */ text, /** @type {string} */ key, /** @type {number | null} */ end) =>
+    h(
+      "a",
+      {
+        class: "button",
+        href: addressWith({ ...none, until: end === null ? null : instant(end) }),
+        [`data-${key}`]: true,
+      },
+      text,
+    );
+  return [
+    link("← Earlier", "earlier", since),
+    isPast ? link("Later →", "later", later <= now() ? later : null) : null,
+  ];
+}
+
 /** @param {View} view */
 function rangeTabs(view) {
   const chosen = view.query.get("range") ?? "24h";
@@ -70,7 +90,7 @@ function rangeTabs(view) {
     "Range",
     Object.entries(RANGES).map(([key, one]) => ({
       text: one.name,
-      href: addressWith({ range: key === "24h" ? null : key, from: null, to: null }),
+      href: addressWith({ range: key === "24h" ? null : key, from: null, to: null, until: null }),
       current: key === chosen,
     })),
   );
@@ -80,13 +100,16 @@ function rangeTabs(view) {
 function chips(view, filters, seen) {
   const zone = zoneFor(null);
   const set = Object.entries(filters).filter(([, value]) => value);
-  if (!set.length && !seen.isBrushed) return null;
-  const brush = seen.isBrushed
+  if (!set.length && !seen.isPast) return null;
+  const wide = seen.to - seen.from > 24 * 3_600_000 - 1;
+  const brush = seen.isPast
     ? [
       h(
         "a",
-        { class: "chip", href: addressWith({ from: null, to: null }) },
-        `${dayText(seen.from, zone)} ${clockText(seen.from, zone)} – ${clockText(seen.to, zone)} ✕`,
+        { class: "chip", href: addressWith(seen.isBrushed ? { from: null, to: null } : { until: null }) },
+        `${dayText(seen.from, zone)} ${clockText(seen.from, zone)} – ${wide ? `${dayText(seen.to, zone)} ` : ""}${
+          clockText(seen.to, zone)
+        } ✕`,
       ),
     ]
     : [];
@@ -118,14 +141,16 @@ function countedParts(view, seen, { strip, reasons, before }, only) {
 
 /** @param {ReturnType<typeof domainsOf>[number]} one @param {import("./now_counts.js").Window} seen */
 function domainTile(one, seen) {
-  const shares = CLASSES.filter((name) => one.counts[name]).map((name) =>
-    h(
-      "span",
-      { class: `share ${name}`, title: `${WORDS[name]}: ${figure(one.counts[name])}` },
+  const shares = CLASSES.filter((name) => one.counts[name]).map((name) => {
+    const [outcome, ...others] = one.outcomes[name];
+    const href = others.length ? null : addressWith({ domain: one.domain, outcome, reason: null });
+    return h(
+      href ? "a" : "span",
+      { class: `share ${name}`, href, title: `${WORDS[name]}: ${figure(one.counts[name])}` },
       mark(OUTCOMES[name]),
       percent(one.counts[name], one.total),
-    )
-  );
+    );
+  });
   const below = [
     sparkline(one.over),
     h("div", { class: "shares" }, shares),
@@ -159,8 +184,10 @@ function answersSection(view, seen, buckets, strip) {
   const marks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
     h("span", null, axisText(seen.since + share * (seen.until - seen.since), seen, zone))
   );
+  const narrow = (/** @type {any} */ one) =>
+    addressWith({ from: instant(one.at), to: instant(one.at + seen.range.stepMs) });
   const columns = [
-    { name: "From", cell: (/** @type {any} */ one) => one.label },
+    { name: "From", cell: (/** @type {any} */ one) => h("a", { href: narrow(one) }, one.label) },
     ...CLASSES.map((name) => ({
       name: WORDS[name],
       cell: (/** @type {any} */ one) => figure(one.counts[name]),
@@ -171,6 +198,11 @@ function answersSection(view, seen, buckets, strip) {
     "div",
     { class: "legend" },
     CLASSES.map((name) => h("span", null, mark(OUTCOMES[name]), ` ${WORDS[name]} ${figure(totals[name])}`)),
+    h(
+      "span",
+      { class: "most" },
+      `at most ${figure(Math.max(...buckets.map((one) => total(one.counts))))} in ${spanText(seen.range.stepMs)}`,
+    ),
     strip.complete ? null : h("span", null, "still counting"),
   );
   return section(
@@ -227,7 +259,11 @@ function whyNotSection(reasons) {
       cell: (/** @type {any} */ one) =>
         h("span", { class: "chips" }, [...one.outcomes].map((outcome) => answer(outcome))),
     },
-    { name: "Count", kind: "number", cell: (/** @type {any} */ one) => figure(one.count) },
+    {
+      name: "Count",
+      kind: "number",
+      cell: (/** @type {any} */ one) => h("a", { href: addressWith({ reason: one.reason }) }, figure(one.count)),
+    },
     {
       name: "Share",
       cell: (/** @type {any} */ one) => shareBar(one.count, most),

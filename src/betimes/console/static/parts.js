@@ -79,15 +79,15 @@ const WIDTHS = /** @type {Record<string, number>} */ ({ text: 3, number: 0.7 });
 /**
  * Return a table; a column in which nothing stands is left out. `href` makes its rows findable by keys.
  * @template T
- * @param {{caption: string, columns: {name: string, cell: (row: T) => Child, kind?: string}[], rows: T[], rowClass?: (row: T) => string, href?: (row: T) => string, empty?: Child, visibleCaption?: boolean}} told
+ * @param {{caption: string, columns: {name: string, cell: (row: T) => Child, kind?: string}[], rows: T[], rowClass?: (row: T) => string, href?: (row: T) => string, empty?: Child, isTerse?: boolean}} told
  */
-export function table({ caption, columns, rows, rowClass, href, empty, visibleCaption = false }) {
+export function table({ caption, columns, rows, rowClass, href, empty, isTerse = false }) {
   if (!rows.length && empty) return h("div", null, empty);
   const body = rows.map((row) => tableRow(columns, row, rowClass?.(row), href?.(row)));
   const isUsed = columns.map((_, place) => !place || !rows.length || body.some((row) => !isBlank(row.children[place])));
   for (const row of body) [...row.children].forEach((cell, place) => isUsed[place] || cell.remove());
   const used = columns.filter((_, place) => isUsed[place]);
-  return tableFrame(caption, used, h("tbody", { role: "rowgroup" }, body), visibleCaption);
+  return tableFrame(caption, used, h("tbody", { role: "rowgroup" }, body), { isTerse });
 }
 
 /** @param {Element} cell */
@@ -110,8 +110,8 @@ export function tableRow(columns, row, name = "", href) {
   );
 }
 
-/** Return a table around its body. Its roles are named because rows that stand as blocks would lose them. @param {string} caption @param {Column[]} columns @param {Element} body @param {boolean} [visibleCaption] */
-export function tableFrame(caption, columns, body, visibleCaption = false) {
+/** Return a table around its body. Its roles are named because rows that stand as blocks would lose them. @param {string} caption @param {Column[]} columns @param {Element} body @param {{isTerse?: boolean}} [how] `isTerse`: its values need no headings where its rows stand as blocks */
+export function tableFrame(caption, columns, body, { isTerse = false } = {}) {
   const head = columns.map((one) =>
     h("th", { role: "columnheader", class: one.kind ?? null }, one.name || h("span", { class: "hidden" }, "More"))
   );
@@ -119,11 +119,11 @@ export function tableFrame(caption, columns, body, visibleCaption = false) {
   const size = ROOMS.find(([count]) => wide >= count)?.[1] ?? "";
   return h(
     "div",
-    { class: `scroll ${size}`, tabindex: "0", role: "group", "aria-label": caption },
+    { class: `scroll ${size}${isTerse ? " terse" : ""}`, tabindex: "0", role: "group", "aria-label": caption },
     h(
       "table",
       { role: "table" },
-      h("caption", { class: visibleCaption ? null : "hidden" }, caption),
+      h("caption", { class: "hidden" }, caption),
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head)),
       body,
     ),
@@ -141,13 +141,13 @@ export function facts(pairs) {
   );
 }
 
-/** Return a tile: a number with its name, and more below. @param {string} name @param {Child} value @param {{href?: string, below?: Child, tone?: string}} [more] */
+/** Return a tile: a number with its name, which lead to what it counts, and more below. @param {string} name @param {Child} value @param {{href?: string, below?: Child, tone?: string}} [more] */
 export function tile(name, value, { href, below, tone } = {}) {
+  const head = [h("span", { class: "tile-name" }, name), " ", h("span", { class: "tile-value" }, value)];
   return h(
     "div",
     { class: `tile ${tone ?? ""}` },
-    h("div", { class: "tile-name" }, href ? h("a", { href }, name) : name),
-    h("div", { class: "tile-value" }, value),
+    h(href ? "a" : "div", { class: "tile-head", href }, head),
     below ? h("div", { class: "tile-below" }, below) : null,
   );
 }
@@ -198,11 +198,11 @@ export function code(text, label) {
   );
 }
 
-/** @param {string} text @param {string} label @param {string} [shown] */
+/** @param {string | (() => string)} text @param {string} label @param {string} [shown] */
 export function copyButton(text, label, shown = "Copy") {
   const button = h("button", { type: "button", class: "small", "aria-label": shown === "Copy" ? label : null }, shown);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(typeof text === "string" ? text : text());
     put(button, "Copied");
     setTimeout(() => put(button, shown), 1500);
   });

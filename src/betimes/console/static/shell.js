@@ -28,6 +28,7 @@ export const NAV = /** @type {const} */ ([
   ["Run", "Admin", "/console/admin", "admin:read", "a"],
 ]);
 const THEME = "betimes.theme";
+const AGE_MS = 5_000;
 /** @type {AbortController | null} */
 let replacing = null;
 
@@ -110,32 +111,41 @@ function barParts(nav, leave, signal) {
 function clock(signal) {
   const face = h("span", { class: "clock-face" });
   const state = h("span", { class: "live-state", role: "status" });
+  /** @type {import("./live.js").State} */
+  let live = "connecting";
+  const tell = () => {
+    const age = Math.floor(frameAge() / AGE_MS) * AGE_MS; // a reader is told every few seconds
+    const words = live === "reconnecting" && age ? `${live} · ${spanText(age)} old` : live;
+    if (state.textContent !== words) put(state, words);
+  };
   const tick = () => {
+    if (live === "reconnecting") tell();
     const zone = zoneFor(null);
     put(face, clockText(now(), zone, true), h("span", { class: "soft" }, ` ${partsOf(now(), zone).offset}`));
   };
   repeat(1000, tick, signal);
   onPulse((frame) => (tick(), showBanner(frame.health)), signal);
-  onLiveState((found) =>
-    put(
-      state,
-      found === "live"
-        ? "live"
-        : found === "reconnecting" && frameAge()
-        ? `reconnecting · ${spanText(frameAge())} old`
-        : found,
-    ), signal);
-  onLiveState((found) => state.setAttribute("data-state", found), signal);
+  onLiveState((found) => {
+    live = found;
+    state.setAttribute("data-state", found);
+    tell();
+  }, signal);
   tick();
   return h(
     "div",
     { class: "clock" },
     face,
-    isVirtual()
-      ? h("span", { class: "chip", title: "A virtual clock: it stands still until it is moved" }, "virtual")
-      : null,
+    isVirtual() ? clockBadge() : null,
     state,
   );
+}
+
+/** Say that the clock is virtual; without keys it is moved from here. */
+function clockBadge() {
+  const title = "A virtual clock: it stands still until it is moved";
+  if (!isDev || !mayAct()) return h("span", { class: "chip", title }, "virtual");
+  const open = async () => (await import("./clock.js")).openClock();
+  return button("virtual", open, { class: "chip", title: `${title}, here`, "aria-haspopup": "dialog" });
 }
 
 function zonePicker() {

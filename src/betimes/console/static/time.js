@@ -135,6 +135,12 @@ export function instantOf(local, zone) {
   return new Date(utc - offsetMs(first, zone)).toISOString();
 }
 
+/** Return how long a step of the API is, such as `15m`, in milliseconds. @param {string} step */
+export function stepOf(step) {
+  const [, number, unit] = /^(\d+)([mhd])$/.exec(step) ?? ["", "15", "m"];
+  return Number(number) * { m: 60_000, h: 3_600_000, d: 86_400_000 }[/** @type {"m" | "h" | "d"} */ (unit)];
+}
+
 /** Return a duration in words of one unit or two. @param {number} ms */
 export function spanText(ms) {
   const s = Math.round(Math.abs(ms) / 1000);

@@ -1,0 +1,67 @@
+"""Now: what happens appears by itself, every number leads to what it counts, and time is walked without a mouse."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from betimes.app.betimes import Betimes
+from betimes.demo.town import START
+from betimes.engine.virtual_clock import VirtualClock
+from tests.console.conftest import Visiting
+from tests.console.town import Served, served
+
+pytestmark = pytest.mark.browser
+
+
+async def test_the_first_verdict_of_a_new_server_appears_by_itself_and_its_clock_is_moved(visiting: Visiting) -> None:
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    async with bt, served(bt) as own, visiting(own.address) as visit:
+        page = await visit.open("/console")
+        await expect(page.get_by_text("Nothing was decided here yet")).to_be_visible()
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+        await bt.runs.trigger({"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"})
+        verdicts = page.get_by_role("table", name="Verdicts, newest first")
+        await expect(verdicts.get_by_role("row", name="ALLOW")).to_contain_text("acct-7")
+        await bt.schedules.put("hourly", {"cron": "30 * * * *", "target": {"kind": "sweep"}})
+        await page.get_by_role("button", name="virtual").press("Enter")
+        dialog = page.get_by_role("dialog", name="Move the clock")
+        await dialog.get_by_role("button", name="Advance the clock by 10 min").press("Enter")
+        await expect(dialog).to_contain_text("Fri 2026-03-27 06:10:00 +00:00")
+        await dialog.get_by_role("button", name="Go there").press("Enter")
+        await expect(dialog).to_contain_text("Fri 2026-03-27 06:30:00 +00:00")
+        await expect(dialog).to_contain_text("1 alarm rang")
+
+
+async def test_rows_are_walked_with_the_arrow_keys_and_ranges_with_brackets(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console")
+        table = page.get_by_role("table", name="Verdicts, newest first")
+        await page.get_by_role("group", name="Verdicts, newest first").focus()
+        for row in (1, 2):
+            await page.keyboard.press("ArrowDown")
+            assert await table.get_by_role("row").nth(row).evaluate("(one) => one.contains(document.activeElement)")
+        await page.keyboard.press("[")
+        await expect(page.get_by_role("heading", name="In this window")).to_be_visible()
+        await expect(page.get_by_role("link", name="26 Mar 16:00 – 27 Mar 16:00 ✕")).to_be_visible()
+        await page.keyboard.press("]")
+        await expect(page.get_by_role("heading", name="As it happens")).to_be_visible()
+
+
+async def test_numbers_lead_to_what_they_count(town: Served, visiting: Visiting) -> None:
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console")
+        await expect(page.get_by_text(re.compile(r"^at most \d+ in 30 min$"))).to_be_visible()
+        await page.get_by_role("link", name=re.compile(r"^runs \d+$")).click()
+        skipped = page.get_by_title(re.compile(r"^never: \d+$"))
+        await skipped.click()
+        await expect(page.get_by_role("link", name="Remove the filter outcome SKIP")).to_be_visible()
+        reasons = page.get_by_role("table", name="Reasons of answers that were later or never")
+        await reasons.get_by_role("row", name="BUDGET_EXHAUSTED").get_by_role("link").last.click()
+        await expect(page.get_by_role("link", name="Remove the filter reason BUDGET_EXHAUSTED")).to_be_visible()
+        await page.get_by_text("The same as a table").click()
+        await page.get_by_role("table", name="Answers over time").get_by_role("link").first.press("Enter")
+        await expect(page.get_by_role("heading", name="In this window")).to_be_visible()
+        shown = page.get_by_role("table", name="Verdicts, newest first").get_by_role("row")
+        assert await shown.count() > 1
+        assert await shown.filter(has_text="SKIP").count() == await shown.count() - 1
