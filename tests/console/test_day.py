@@ -197,6 +197,15 @@ async def test_a_backtest_shows_the_answers_of_both_worlds(visiting: Visiting) -
             await expect(other).to_have_count(2)
             table = page.get_by_role("table", name="The day as a table")
             await expect(table.get_by_role("row", name="NOW instead of LATER")).to_have_count(2)
+            await expect(page.get_by_text("The backtest changes 2 answers here")).to_be_visible()
+            # Without a date it is the day on which something changes, and another day says where that is.
+            await page.get_by_role("link", name="Next day →").click()
+            await expect(page.get_by_text("The backtest changes nothing here")).to_be_visible()
+            await page.get_by_role("link", name="17 Nov: 2").click()
+            await other.first.press("Enter")
+            await page.wait_for_url(f"**/console/lab/{backtest_id}?who=ana*")
+            changed = page.get_by_role("region", name="Changed answers")
+            await expect(changed.get_by_role("group")).to_have_count(2)
 
 
 async def test_somebody_who_is_not_known_gets_a_way_to_begin(nothing: Served, visiting: Visiting) -> None:

@@ -127,22 +127,3 @@ function linksOf(marks) {
     return [{ from, to: marks.slice(place + 1).find(isNext) ?? from.until }];
   });
 }
-
-/**
- * Return the answers that would have been others in a second world, as marks of lanes of their own.
- * @param {any[]} flips of a backtest @param {string} name of the world @returns {Mark[]}
- */
-export function worldMarks(flips, name) {
-  return flips.map((flip) => ({
-    at: Date.parse(flip.at),
-    lane: flip.kind === "account" || flip.kind === "run" ? "runs" : flip.kind === "inbox" ? "notifications" : "intents",
-    kind: "other-world",
-    outcome: flip.after.outcome,
-    what: flip.key || flip.kind,
-    why: `${name}: ${flip.after.outcome} instead of ${flip.before.outcome}.`,
-    reasons: [...(flip.after.reasons ?? [])],
-    href: null,
-    until: null,
-    ids: [],
-  }));
-}

@@ -77,7 +77,11 @@ export function personSection(id, chosen, bands, view) {
       ["Banned", ban ? ban.label || "yes" : "no"],
     ]),
     whatIf(id, chosen),
-    h("div", { class: "buttons" }, ban ? unbanButton(id, view) : banButton(id, view)),
+    h(
+      "div",
+      { class: "buttons" },
+      ban ? actionButton("Lift the ban", () => unban(id, view), { class: "small" }) : banButton(id, view),
+    ),
   );
 }
 
@@ -116,16 +120,17 @@ function banButton(id, view) {
     ],
     danger: true,
     done: () => view.refresh(),
+    undo: () => unban(id, view),
   }), { class: "small" });
 }
 
-/** @param {string} id @param {import("./router.js").View} view */
-function unbanButton(id, view) {
-  return actionButton("Lift the ban", () => ({
+/** @param {string} id @param {import("./router.js").View} view @returns {import("./actions.js").Action} */
+function unban(id, view) {
+  return {
     title: `Lift the ban of ${id}`,
     scope: "notifications:write",
     method: "DELETE",
     path: `/v1/users/${part(id)}/ban`,
     done: () => view.refresh(),
-  }), { class: "small" });
+  };
 }

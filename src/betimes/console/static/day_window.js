@@ -9,15 +9,15 @@ export const ZOOMS = [24, 12, 6, 1];
 
 /** @typedef {{since: number, until: number, zone: string, date: string, hours: number, isDay: boolean}} Window */
 
-/** @param {URLSearchParams} query @param {string} zone @returns {Window} */
-export function windowOf(query, zone) {
+/** @param {URLSearchParams} query @param {string} zone @param {number} [at] an instant of the day, if the query names none @returns {Window} */
+export function windowOf(query, zone, at = now()) {
   const hours = Math.min(24, Math.max(1, Number(query.get("hours")) || 24));
   const from = Date.parse(query.get("from") ?? "");
   if (hours < 24 && !Number.isNaN(from)) {
     return { since: from, until: from + hours * HOUR, zone, date: dateText(from, zone), hours, isDay: false };
   }
   const asked = query.get("date") ?? "";
-  const date = /^\d{4}-\d\d-\d\d$/.test(asked) ? asked : dateText(now(), zone);
+  const date = /^\d{4}-\d\d-\d\d$/.test(asked) ? asked : dateText(at, zone);
   return { since: dayStart(date, zone), until: dayStart(dayAfter(date, 1), zone), zone, date, hours: 24, isDay: true };
 }
 

@@ -11,6 +11,7 @@ import { button } from "./forms.js";
 import { candidateOf, changedShare, difference } from "./lab_result.js";
 import { canonical, valueLine } from "./lab_schema.js";
 import { rollbackButton, watchCard } from "./lab_watch.js";
+import { pathCode } from "./why_policy.js";
 import { facts, figure, percent, problemBox } from "./parts.js";
 import { whoAmI } from "./session.js";
 
@@ -70,7 +71,7 @@ function changesOf(draft) {
         h(
           "li",
           null,
-          h("code", null, one.path),
+          pathCode(one.path),
           h("div", null, h("del", null, valueLine(one.from)), " → ", h("ins", null, valueLine(one.to))),
         )
       ),

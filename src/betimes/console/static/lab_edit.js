@@ -3,6 +3,7 @@
  */
 import { h, put } from "./dom.js";
 import { button } from "./forms.js";
+import { ideasFor } from "./lab_ideas.js";
 import { settingsForm } from "./lab_settings.js";
 import { tomlEditor } from "./lab_toml.js";
 import { problemBox, tabs } from "./parts.js";
@@ -16,7 +17,12 @@ export function editPane(schema, draft, trial, view) {
   const state = h("div", { class: "draft-state", role: "status" });
   const fill = () =>
     put(editor, isToml ? tomlEditor(schema, draft, view.signal) : settingsForm(schema, draft, view.signal));
-  const tell = () => put(state, stateOf(draft, isToml));
+  const ideas = h("div");
+  const tell = () => {
+    put(state, stateOf(draft, isToml));
+    const isUntouched = draft.isSame && !Object.keys(draft.kept.sweep).length;
+    put(ideas, isUntouched && !isToml ? ideasFor(draft.inForce.effective) : null);
+  };
   const begin = async () => {
     await draft.reset();
     fill();
@@ -40,6 +46,7 @@ export function editPane(schema, draft, trial, view) {
     null,
     h("div", { class: "pane-bar" }, bar, button("Begin again", begin, { class: "small" })),
     state,
+    ideas,
     editor,
   );
 }

@@ -39,11 +39,13 @@ export function changedAnswers(detail, candidate, view) {
       if (!view.signal.aborted) put(list, problemBox(error, fill));
     }
   };
-  void fill();
+  const heading = h("h3", { tabindex: "-1" }, "Changed answers, one by one");
+  // Whoever followed a number to them is led there.
+  void fill().then(() => filters.length && heading.isConnected && heading.scrollIntoView({ block: "start" }));
   return h(
     "section",
     { "aria-label": "Changed answers" },
-    h("h3", { id: "answers" }, "Changed answers, one by one"),
+    heading,
     h(
       "p",
       { class: "soft" },
@@ -67,7 +69,9 @@ function flipView(flip) {
     answer(flip.after.outcome),
     " ",
     h("span", { class: "id" }, flip.id),
-    flip.parting_rule ? h("span", { class: "soft" }, ` at ${flip.parting_rule} `) : " ",
+    flip.parting_rule
+      ? h("span", { class: "soft" }, ` because of the rule ${flip.parting_rule.replaceAll("_", " ")} `)
+      : " ",
     when(flip.at, { relative: false }),
   ];
   return folded(summary, () => tracesOf(flip), { class: "flip" });

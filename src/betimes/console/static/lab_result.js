@@ -8,7 +8,6 @@ import { sankey } from "./lab_sankey.js";
 import { changedAnswers } from "./lab_flips.js";
 import { answer, figure, percent, problemBox, streamHref, table, tile } from "./parts.js";
 import { addressWith } from "./router.js";
-import { dateText } from "./time.js";
 
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -219,11 +218,10 @@ function weekOf({ week_before: before, week_after: after }) {
 }
 
 /** @param {any} candidate @param {any} detail of the backtest */
-function peopleOf(candidate, { backtest_id: id, result }) {
-  const date = result.until ? dateText(Date.parse(result.until) - 1, "UTC") : "";
+function peopleOf(candidate, { backtest_id: id }) {
   const both = `backtest=${encodeURIComponent(id)}&candidate=${encodeURIComponent(candidate.name)}`;
   const dayOf = (/** @type {any} */ one) =>
-    `${streamHref(one.kind, one.id)}${["inbox", "feed", "account"].includes(one.kind) ? `?date=${date}&${both}` : ""}`;
+    `${streamHref(one.kind, one.id)}${["inbox", "feed", "account"].includes(one.kind) ? `?${both}` : ""}`;
   if (!candidate.affected.length && !candidate.nights.length) return null;
   return h(
     "div",

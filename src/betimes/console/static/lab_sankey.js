@@ -18,13 +18,14 @@ export function sankey(flips) {
 /** @param {{before: string, after: string, count: number}[]} flips @param {number} width */
 function draw(flips, width) {
   const total = flips.reduce((sum, one) => sum + one.count, 0) || 1;
-  const left = stack(flips, (one) => one.before, total);
-  const right = stack(flips, (one) => one.after, total);
+  const scale = scaleOf(flips) / total;
+  const left = stack(flips, (one) => one.before, scale);
+  const right = stack(flips, (one) => one.after, scale);
   const height = Math.max(left.height, right.height);
   const from = new Map(left.nodes.map((one) => [one.name, one.y]));
   const to = new Map(right.nodes.map((one) => [one.name, one.y]));
   const ribbons = flips.map((one) => {
-    const tall = (one.count / total) * SCALE;
+    const tall = one.count * scale;
     const [y0, y1] = [from.get(one.before) ?? 0, to.get(one.after) ?? 0];
     from.set(one.before, y0 + tall);
     to.set(one.after, y1 + tall);
@@ -45,16 +46,20 @@ function draw(flips, width) {
   return svg("svg", { width, height, "aria-hidden": "true" }, ribbons, bars);
 }
 
-const SCALE = 150;
+/** How tall all answers together are: few ribbons need little. @param {{count: number}[]} flips */
+function scaleOf(flips) {
+  return Math.min(150, 40 + 30 * flips.length);
+}
+
 const LEAST = 14;
 
-/** @param {{before: string, after: string, count: number}[]} flips @param {(one: any) => string} nameOf @param {number} total */
-function stack(flips, nameOf, total) {
+/** @param {{before: string, after: string, count: number}[]} flips @param {(one: any) => string} nameOf @param {number} scale pixels for an answer */
+function stack(flips, nameOf, scale) {
   const counts = new Map();
   for (const one of flips) counts.set(nameOf(one), (counts.get(nameOf(one)) ?? 0) + one.count);
   let y = 2;
   const nodes = [...counts].map(([name, count]) => {
-    const node = { name, count, y, tall: (count / total) * SCALE };
+    const node = { name, count, y, tall: count * scale };
     y += Math.max(LEAST, node.tall) + GAP;
     return node;
   });

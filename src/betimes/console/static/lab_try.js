@@ -6,6 +6,7 @@ import { h, put } from "./dom.js";
 import { button, field, select } from "./forms.js";
 import { resultView } from "./lab_result.js";
 import { countText, emptyState, problemBox } from "./parts.js";
+import { curl } from "./samples.js";
 import { isVirtual, now, spanText, when } from "./time.js";
 
 /** @typedef {import("./lab_draft.js").Draft} Draft */
@@ -204,8 +205,11 @@ function nothingYet(past) {
       "Nothing tried yet",
       "What was recorded is decided again under the draft, beside the policy in force, and you see which answers change, for whom, and at which hours of their day. Nothing is written.",
       {
-        curl:
-          `curl -s ${location.origin}/v1/backtests -H 'Content-Type: application/json' \\\n  -d '{"policy": {"notifications": {"fatigue": {"hour": {"cap": 6}}}}, "sample": {"subjects": 200}}'`,
+        curl: curl("POST", "/v1/backtests", {
+          policy: { notifications: { fatigue: { hour: { cap: 1 } } } },
+          sample: { subjects: 200 },
+        }),
+        terminal: "betimes backtest --help",
       },
     ),
     pastList(past),

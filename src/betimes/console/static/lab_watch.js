@@ -6,6 +6,7 @@ import { get, part } from "./api.js";
 import { h } from "./dom.js";
 import { confirmWord, waitingStreams } from "./lab_apply.js";
 import { canonical, leaves, valueLine } from "./lab_schema.js";
+import { pathCode } from "./why_policy.js";
 import { answer, countText, table } from "./parts.js";
 import { now, when } from "./time.js";
 
@@ -129,7 +130,7 @@ function changesBetween(before, after) {
       h(
         "li",
         null,
-        h("code", null, path),
+        pathCode(path),
         h("div", null, h("del", null, valueLine(was.get(path))), " → ", h("ins", null, valueLine(will.get(path)))),
       )
     ),

@@ -2,12 +2,13 @@
  * A day of a person or an account: what was decided about them in every domain, in their own hours; to the right of now
  * what waits and what is expected.
  */
-import { get, part, Problem } from "./api.js";
+import { get, part } from "./api.js";
 import { lanes, MARKS_MAX } from "./day_lanes.js";
-import { dayOf, LANES, waits, worldMarks } from "./day_model.js";
+import { dayOf, LANES, waits } from "./day_model.js";
 import { personSection, waitingSection } from "./day_person.js";
 import { bandsDetails, CLASSES, classOf, marksSection } from "./day_rows.js";
 import { dateWords, neighbour, windowOf, zoneWords, ZOOMS, zoomTo } from "./day_window.js";
+import { isWithin, loadWorld, worldMarks, worldNote } from "./day_world.js";
 import { h, put, svg } from "./dom.js";
 import { button } from "./forms.js";
 import { onPulse } from "./live.js";
@@ -29,15 +30,16 @@ export async function show(view) {
   const isPerson = view.params.person !== undefined;
   const subject = { id: isPerson ? view.params.person : view.params.account, isPerson };
   view.title(`${subject.id}'s day`);
+  const world = loadWorld(subject.id, view);
   const [{ chosen, theirs, seen, timelines }, ahead, effects, flips] = await Promise.all([
-    loadDay(subject, view),
+    loadDay(subject, view, world),
     loadWaiting(subject, view.signal),
     loadDeliveries(subject, view.signal),
-    loadFlips(subject, view),
+    world,
   ]);
   const day = dayOf(timelines, effects, seen);
   const only = view.query.get("answer");
-  const others = worldMarks(flips, "In the backtest");
+  const others = worldMarks(flips.filter((one) => isWithin(one, seen)), subject.id, view);
   const head = [pageHead(subject.id, whose(subject, timelines), ...moves(view, seen)), news(view, subject, seen)];
   if (isEmpty(day, chosen)) return put(view.main, ...head, nobody(subject));
   put(
@@ -48,6 +50,7 @@ export async function show(view) {
       h("p", { class: "soft day-zone" }, zoneWords(seen), seen.isDay ? "" : `, ${seen.hours} h of the day`),
       counts(day, ahead.length),
       missing(day, seen),
+      worldNote(flips, seen),
       lanes(day, seen, others),
       legend(day, others.length > 0),
       day.isExact ? null : h("p", { class: "soft day-notes" }, INEXACT),
@@ -59,12 +62,13 @@ export async function show(view) {
   );
 }
 
-/** Load what they chose, and the day in their zone. @param {Subject} subject @param {View} view */
-async function loadDay(subject, view) {
+/** Load what they chose, and the day in their zone: the one asked for, else the first on which a backtest changes something, else today. @param {Subject} subject @param {View} view @param {Promise<any[]>} world */
+async function loadDay(subject, view, world) {
   const path = `/v1/users/${part(subject.id)}/preferences`;
   const chosen = may("notifications:read") ? await get(path, {}, view.signal) : null;
   const theirs = chosen?.timezone ?? "UTC";
-  const seen = windowOf(view.query, zoneFor(theirs));
+  const first = view.query.get("backtest") ? (await world)[0] : null;
+  const seen = windowOf(view.query, zoneFor(theirs), first ? Date.parse(first.at) : now());
   return { chosen, theirs, seen, timelines: await loadTimelines(subject, seen, view.signal) };
 }
 
@@ -86,19 +90,6 @@ async function loadDeliveries(subject, signal) {
   if (!may("notifications:read")) return [];
   const query = { user_id: subject.id, effect_kind: "delivery", limit: DELIVERIES_MAX };
   return (await get("/v1/effects", query, signal)).items;
-}
-
-/** Load the answers that a backtest in the address would have changed. @param {Subject} subject @param {View} view @returns {Promise<any[]>} */
-async function loadFlips(subject, view) {
-  const id = view.query.get("backtest");
-  if (!id || !may("admin")) return [];
-  const query = { id: subject.id, candidate: view.query.get("candidate"), limit: 200 };
-  try {
-    return (await get(`/v1/backtests/${part(id)}/flips`, query, view.signal)).items;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return [];
-    throw error;
-  }
 }
 
 /** @param {Subject} subject @param {any[]} timelines */
@@ -191,7 +182,9 @@ function legend(day, hasWorlds) {
     band("grace", "grace"),
     band("incident", "incident"),
     band("ban", "ban"),
-    hasWorlds ? h("span", null, "in the trial: answers that the backtest would change") : null,
+    hasWorlds
+      ? h("span", { class: "day-key trial" }, "in the trial: the answer that the backtest gives instead")
+      : null,
     unused.length ? h("span", null, `nothing in: ${unused.join(", ")}`) : null,
   );
 }

@@ -1,13 +1,12 @@
 /** The policy lab: edit a draft, try it on what was recorded, apply it. */
 import { get, part } from "./api.js";
 import { put } from "./dom.js";
-import { button } from "./forms.js";
 import { applyPane } from "./lab_apply.js";
 import { Draft } from "./lab_draft.js";
 import { editPane } from "./lab_edit.js";
 import { panes } from "./lab_panes.js";
 import { tryPane } from "./lab_try.js";
-import { pageHead } from "./parts.js";
+import { copyButton, pageHead } from "./parts.js";
 
 const PAST = 20;
 
@@ -30,7 +29,7 @@ export async function show(view) {
     pageHead(
       "Policy lab",
       "Change the policy in a draft, try it on what was recorded, and apply it when you like what you see.",
-      button("Copy link", () => navigator.clipboard.writeText(location.href), { class: "small" }),
+      copyButton(() => location.href, "Copy link", "Copy link"),
     ),
     panes({
       edit: editPane(schema, draft, trial, view),

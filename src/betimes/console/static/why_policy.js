@@ -59,6 +59,12 @@ async function fillPolicy(box, told, then) {
   }
 }
 
+/** Return the path of a setting, which breaks at its dots where it has no room. @param {string} path */
+export function pathCode(path) {
+  const pieces = path.split(/(?<=\.)/);
+  return h("code", null, pieces.map((piece, place) => place ? [h("wbr"), piece] : piece));
+}
+
 /** Return the lab with one setting changed. @param {string} path @param {unknown} value */
 export function labHref(path, value) {
   return `/console/lab?set=${encodeURIComponent(`${path}=${settingText(value)}`)}`;
