@@ -1,5 +1,7 @@
 """Health in the console: how long requests take, how the ledger grows, and whether a stream is sound."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -65,9 +67,16 @@ async def test_old_history_is_counted_confirmed_and_pruned(visiting: Visiting) -
         await expect(page.get_by_role("main")).to_contain_text("it was long ago")
 
 
-async def test_a_stream_is_verified(visiting: Visiting) -> None:
+async def test_what_is_under_way_is_told_by_executor_and_a_stream_is_verified(visiting: Visiting) -> None:
     async with workshop(hours=2) as shop, visiting(shop.address) as visit:
         page = await visit.open("/console/health")
+        assert len(visit.requests) <= 12, visit.requests
+        pending = page.get_by_role("table", name="Effects pending, by executor")
+        await expect(pending.get_by_role("row", name="handler:brief")).to_contain_text("no process carries it out")
+        await expect(page.get_by_text(re.compile("^Half of the commits wrote at most"))).to_be_visible()
+        await page.get_by_text("How late ticks were in the last 24 hours").click()
+        late = page.get_by_role("table", name="The latest ticks of the last 24 hours")
+        await expect(late.get_by_role("link", name="hourly-report").first).to_be_visible()
         form = page.get_by_role("form", name="Verify a stream")
         await form.get_by_label("Id").fill("pulse")
         await form.get_by_role("button", name="Verify this stream").click()

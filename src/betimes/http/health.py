@@ -7,6 +7,8 @@ import logging
 import math
 from functools import partial
 from importlib.resources import files
+from itertools import accumulate
+from typing import TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -14,12 +16,14 @@ from starlette.responses import Response
 from betimes.core.errors import BetimesError, Invalid
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
+from betimes.http.commit_counters import BATCH_BOUNDS
 from betimes.http.problems import HttpProblem
 from betimes.http.request_counters import BOUNDS_S
 from betimes.http.routes import PUBLIC, RequestContext, demand_deployment
 from betimes.http.service_calls import route
 
 TAG = "Service"
+N = TypeVar("N", int, float)
 _log = logging.getLogger("betimes.api")
 STORE_S = 2.0
 """How long the store may take to show that it is there."""
@@ -52,9 +56,17 @@ class RouteTimes(msgspec.Struct, frozen=True):
     p99_ms: float | None
 
 
+class BatchSizes(msgspec.Struct, frozen=True):
+    p50: int | None
+    """Half of the commits wrote at most so many segments; `null` is more than 1,024."""
+    p99: int | None
+
+
 class RequestTimes(msgspec.Struct, frozen=True):
     items: list[RouteTimes]
     """The slowest first, one for each route that was asked for."""
+    batches: BatchSizes | None
+    """How many segments one commit writes; `null` while this process has written none."""
 
 
 async def alive(request: RequestContext) -> Alive:
@@ -122,13 +134,25 @@ async def request_times(request: RequestContext) -> RequestTimes:
         for (method, route), counts in found.items()
         if counts[-1]
     ]
-    return RequestTimes(sorted(rows, key=lambda row: (-(row.p99_ms or math.inf), row.route, row.method)))
+    slowest_first = sorted(rows, key=lambda row: (-(row.p99_ms or math.inf), row.route, row.method))
+    return RequestTimes(slowest_first, _batch_sizes([*accumulate(request.application.tally.batches)]))
 
 
 def _bound_ms(counts: list[int], share: float) -> float | None:
-    """Return the bound that this share of the requests kept, if there is one."""
-    bounds = zip(BOUNDS_S, counts, strict=False)
-    return next((1_000 * bound for bound, count in bounds if count >= share * counts[-1]), None)
+    bound_s = _bound_of(BOUNDS_S, counts, share)
+    return None if bound_s is None else 1_000 * bound_s
+
+
+def _batch_sizes(counts: list[int]) -> BatchSizes | None:
+    if not counts[-1]:
+        return None
+    return BatchSizes(_bound_of(BATCH_BOUNDS, counts, 0.5), _bound_of(BATCH_BOUNDS, counts, 0.99))
+
+
+def _bound_of(bounds: tuple[N, ...], counts: list[int], share: float) -> N | None:
+    """Return the bound that this share of all kept, if there is one; the counts are cumulative."""
+    found = zip(bounds, counts, strict=False)
+    return next((bound for bound, count in found if count >= share * counts[-1]), None)
 
 
 async def description(request: RequestContext) -> Response:
@@ -168,8 +192,8 @@ ROUTES = (
         request_times,
         "How long requests take",
         scope="admin",
-        description="By route, since this process started, to the bounds that `/metrics` counts by. All tenants are in "
-        "it, so it says how long and not how many.",
+        description="By route, since this process started, to the bounds that `/metrics` counts by, and how large its "
+        "commits are. All tenants are in it, so it says how long and not how many.",
     ),
     _get("/openapi.json", description, "This description", description="OpenAPI 3.1.", reply=dict),
     _get("/docs", docs, "The page that shows this description", reply=str, media_type="text/html"),

@@ -5,8 +5,9 @@ import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
 import { folded } from "./forms.js";
 import { ledgerSection, loadGrowth } from "./health_ledger.js";
+import { latenessDetails, pendingSection } from "./health_work.js";
 import { onPulse } from "./live.js";
-import { emptyState, figure, pageHead, section, shareBar, streamLink, table, tile } from "./parts.js";
+import { emptyState, facts, figure, pageHead, section, shareBar, streamLink, table, tile } from "./parts.js";
 import { may } from "./session.js";
 import { agoText, durationText, spanText, when } from "./time.js";
 
@@ -25,6 +26,7 @@ export async function show(view) {
     may("admin") ? get("/v1/request-times", {}, view.signal) : null,
     get("/readyz", {}, view.signal).catch((error) => ({ problem: error })),
   ]);
+  const pending = await pendingSection(backlog, view.signal);
   const tiles = h("div", { class: "tiles" });
   const paint = (/** @type {any} */ found) => put(tiles, backlogTiles(found));
   paint(backlog);
@@ -33,10 +35,11 @@ export async function show(view) {
     view.main,
     pageHead("Health", "Whether everything rings on time, and what is stuck."),
     tiles,
-    readySection(ready),
+    readySection(ready, view),
+    pending,
     rateSection(stats),
-    snoozedSection(snoozed.items),
-    times ? timesSection(times.items) : null,
+    snoozedSection(snoozed.items, view),
+    times ? timesSection(times) : null,
     ledgerSection(view, growth),
     processes ? processSection(processes.items) : null,
   );
@@ -74,8 +77,8 @@ function backlogTiles(found) {
   ];
 }
 
-/** @param {any} ready */
-function readySection(ready) {
+/** @param {any} ready @param {import("./router.js").View} view */
+function readySection(ready, view) {
   if (ready.problem) {
     return section("Ready", h("p", { class: "answer never" }, "Not ready"), h("p", null, ready.problem.detail));
   }
@@ -84,6 +87,7 @@ function readySection(ready) {
     "Ready",
     h("p", null, "The engine is open, and the store can be read and written."),
     warnings.length ? h("ul", null, warnings.map((/** @type {string} */ one) => h("li", null, one))) : null,
+    may("automation:read") ? latenessDetails(view) : null,
   );
 }
 
@@ -125,8 +129,8 @@ function rateSection(stats) {
   );
 }
 
-/** @param {any[]} rows */
-function snoozedSection(rows) {
+/** @param {any[]} rows @param {import("./router.js").View} view */
+function snoozedSection(rows, view) {
   const columns = [
     {
       name: "Stream",
@@ -145,6 +149,11 @@ function snoozedSection(rows) {
             scope: "tick",
             method: "POST",
             path: `/v1/streams/${part(one.kind)}/${part(one.id)}/wake`,
+            before: facts([["Its last wake failed", one.error ?? one.snooze_error], [
+              "Rings by itself",
+              when(one.snoozed_until ?? one.wake_at),
+            ]]),
+            done: view.refresh,
           }),
           { class: "small" },
         ),
@@ -157,8 +166,8 @@ function snoozedSection(rows) {
   return section("Snoozed wakes", table({ caption: "Streams whose wake failed", columns, rows, empty }));
 }
 
-/** @param {any[]} rows the slowest first */
-function timesSection(rows) {
+/** @param {{items: any[], batches: any}} times the slowest first */
+function timesSection({ items: rows, batches }) {
   const most = 1 + Math.max(0, ...rows.map((one) => one.p99_ms ?? 60_000));
   const text = (/** @type {number | null} */ ms) => (ms === null ? "> 30 s" : `≤ ${durationText(ms)}`);
   const columns = [
@@ -182,7 +191,14 @@ function timesSection(rows) {
     rest.length
       ? folded(`${rest.length} more`, () => table({ caption: "Request times, the quicker ones", columns, rows: rest }))
       : null,
+    batches ? h("p", null, batchWords(batches)) : null,
   );
+}
+
+/** Say how much one commit writes. @param {{p50: number | null, p99: number | null}} batches */
+function batchWords({ p50, p99 }) {
+  const text = (/** @type {number | null} */ most) => most === null ? "more than 1,024" : `at most ${figure(most)}`;
+  return `Half of the commits wrote ${text(p50)} segment${p50 === 1 ? "" : "s"}, 99 of 100 ${text(p99)}.`;
 }
 
 /** @param {any[]} rows */
