@@ -98,6 +98,7 @@ async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting:
         await page.get_by_role("button", name="Open an incident…").click()
         await page.get_by_role("textbox", name="Reason").fill("database move")
         await page.get_by_role("button", name="See what it would do").click()
+        await expect(page.get_by_text("0 known persons affected; 0 notifications of theirs wait now.")).to_be_visible()
         await confirm(page, "Open the incident")
         await page.get_by_role("button", name="Close the incident of everybody").click()
         await confirm(page, "Close the incident of everybody")

@@ -63,6 +63,13 @@ async def test_what_piles_up_is_named_and_leads_to_those_who_wait(visiting: Visi
             waiting = page.get_by_role("table", name="Waiting: reason QUIET_HOURS")
             await expect(waiting.get_by_role("row")).to_have_count(SLEEPERS + 1)
             await expect(page.get_by_role("table", name="Waiting: kind schedule")).to_have_count(0)
+            for distance, count in (("<1h", 1), ("<7h", SLEEPERS + 1)):
+                await page.get_by_role("textbox", name="Filter").fill(f"until:{distance}")
+                await page.get_by_role("button", name="Apply").click()
+                await expect(
+                    page.get_by_role("table", name=re.compile("^Waiting: ")).get_by_role("link")
+                ).not_to_have_count(0)
+                await expect(page.locator(".next-items tbody tr")).to_have_count(count)
             await page.get_by_role("link", name="7 d", exact=True).click()
             await expect(page.get_by_role("heading", name="Due in the next 7 d")).to_be_visible()
 
@@ -96,3 +103,6 @@ async def test_a_filter_that_is_not_known_is_an_error(nothing: Served, visiting:
         await page.get_by_role("textbox", name="Filter").fill("colour:red")
         await page.get_by_role("button", name="Apply").click()
         await expect(page.get_by_role("alert").get_by_text("colour:red")).to_be_visible()
+        await page.get_by_role("textbox", name="Filter").fill("until:soon")
+        await page.get_by_role("button", name="Apply").click()
+        await expect(page.get_by_role("alert")).to_contain_text("write an instant")

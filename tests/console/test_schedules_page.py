@@ -11,16 +11,17 @@ from tests.console.workshop import workshop
 pytestmark = pytest.mark.browser
 
 
-async def test_a_schedule_is_paused_and_resumed_with_the_keyboard(visiting: Visiting) -> None:
+async def test_a_schedule_is_paused_and_that_is_undone_with_the_keyboard(visiting: Visiting) -> None:
     async with workshop(hours=3) as shop, visiting(shop.address) as visit:
         page = await visit.open("/console/schedules")
         await page.get_by_role("link", name="hourly-report").press("Enter")
         await page.get_by_role("button", name="Pause").press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("The next that would not:")
-        await confirm(page, "Pause hourly-report")
-        await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+        await page.get_by_role("button", name="Pause hourly-report").press("Enter")
+        undo = page.get_by_role("button", name="Undo…")
+        await expect(undo).to_be_visible()
         assert (await shop.bt.schedules.get("hourly-report")).status == "paused"
-        await page.get_by_role("button", name="Resume").press("Enter")
+        await undo.press("Enter")
         await confirm(page, "Resume hourly-report")
         versions = page.get_by_role("table", name="Versions of the definition").get_by_role("row")
         await expect(versions).to_contain_text(["What changed", "resumed", "paused", "the oldest"])

@@ -32,6 +32,7 @@ import { when } from "./time.js";
  * @property {(answer: any) => void} [done]
  * @property {(answer: any) => string} [confirmText] the words of the button once the dry run has counted
  * @property {(answer: any) => Child} [result] how to show the answer of the real thing
+ * @property {(answer: any) => Action} [undo] what takes it back, where something does
  */
 
 /** Return a button that begins an action; nothing where acting is not offered. @param {string} text @param {() => Action | Promise<Action>} action @param {Record<string, unknown>} [props] */
@@ -93,7 +94,7 @@ function confirmation(action, close) {
     confirm.disabled = true;
     try {
       const answer = await ask(action.method, action.path, asked(false));
-      put(shown, done(answer), action.result?.(answer));
+      put(shown, done(answer), action.result?.(answer), undoButton(action, answer, close));
       action.done?.(answer);
       confirm.remove();
       asks.remove();
@@ -132,6 +133,12 @@ function withNote(action, note) {
   if (!note || !action.noteIn) return { body: action.body };
   if (action.noteIn === "query") return { body: action.body, query: { note } };
   return { body: { .../** @type {object} */ (action.body ?? {}), note } };
+}
+
+/** @param {Action} action @param {any} answer @param {() => void} close */
+function undoButton(action, answer, close) {
+  const undo = action.undo?.(answer);
+  return undo ? button("Undo…", () => (close(), act(undo)), { class: "small" }) : null;
 }
 
 /** @param {any} answer */

@@ -36,16 +36,21 @@ function heldView(hold, view) {
       { class: "soft" },
       "No alarm of these rings, nothing is sent, called or handed out. Requests are answered and recorded as ever.",
     ),
-    actionButton("Let everything fire again…", () => ({
-      title: "End the hold",
-      scope: "admin",
-      method: "DELETE",
-      path: "/v1/hold",
-      noteIn: "query",
-      before: h("p", null, "What was postponed happens first, the oldest first, once."),
-      done: () => view.refresh(),
-    }), { class: "primary" }),
+    actionButton("Let everything fire again…", () => ending(view), { class: "primary" }),
   );
+}
+
+/** @param {View} view @returns {import("./actions.js").Action} */
+function ending(view) {
+  return {
+    title: "End the hold",
+    scope: "admin",
+    method: "DELETE",
+    path: "/v1/hold",
+    noteIn: "query",
+    before: h("p", null, "What was postponed happens first, the oldest first, once."),
+    done: () => view.refresh(),
+  };
 }
 
 /** @param {View} view */
@@ -126,6 +131,7 @@ function holdForm(close, view) {
       danger: true,
       before: h("div", null, h("p", null, `Until ${body.until}: ${body.reason}`), due),
       done: () => view.refresh(),
+      undo: () => ending(view),
     });
   });
   return form;

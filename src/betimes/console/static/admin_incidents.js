@@ -2,10 +2,10 @@
  * Incidents: while one is open, only what is critical is sent.
  */
 import { act, actionButton } from "./actions.js";
-import { part } from "./api.js";
-import { h } from "./dom.js";
+import { get, part } from "./api.js";
+import { h, put } from "./dom.js";
 import { button, field, openDialog, select } from "./forms.js";
-import { emptyState, streamLink, table } from "./parts.js";
+import { countText, emptyState, streamLink, table } from "./parts.js";
 import { mayAct } from "./session.js";
 import { when } from "./time.js";
 
@@ -15,6 +15,8 @@ const LASTS = /** @type {[string, string][]} */ ([["3600", "an hour"], ["7200", 
   "86400",
   "a day",
 ]]);
+
+const COUNTED_MAX = 200;
 
 /** @param {any[]} items @param {View} view */
 export function incidentsTable(items, view) {
@@ -35,16 +37,41 @@ export function incidentsTable(items, view) {
   });
 }
 
-/** @param {any} one @param {View} view */
-function closeButton(one, view) {
-  const title = `Close the incident of ${one.user_id ?? "everybody"}`;
-  return actionButton("Close", () => ({
-    title,
+/** @param {any} one @param {View} view @returns {import("./actions.js").Action} */
+function closing(one, view) {
+  return {
+    title: `Close the incident of ${one.user_id ?? "everybody"}`,
     scope: "notifications:write",
     method: "DELETE",
     path: `/v1/incidents/${part(one.incident_id)}`,
+    before: waitingPeople(one.user_id, "What waits because of it is judged again at once."),
     done: () => view.refresh(),
-  }), { class: "small", "aria-label": title });
+  };
+}
+
+/** @param {any} one @param {View} view */
+function closeButton(one, view) {
+  const props = { class: "small", "aria-label": closing(one, view).title };
+  return actionButton("Close", () => closing(one, view), props);
+}
+
+/** Say how many people are affected, and what of theirs waits already. @param {string | null} user whom alone it is about @param {string} words */
+function waitingPeople(user, words) {
+  const told = h("p", { role: "status" }, "Counting who is affected…");
+  const count = async () => {
+    const query = user ? { kind: "inbox", prefix: user } : { kind: "inbox" };
+    const [people, waiting] = await Promise.all([
+      get("/v1/streams", { ...query, limit: COUNTED_MAX }),
+      get("/v1/upcoming/items", { kinds: "inbox", limit: COUNTED_MAX }),
+    ]);
+    const known = people.items.filter((/** @type {any} */ one) => !user || one.id === user).length;
+    const items = waiting.items.filter((/** @type {any} */ one) => !user || one.id === user).length;
+    const more = (/** @type {any} */ page, /** @type {string} */ text) => page.next_cursor ? `${text} or more` : text;
+    const affected = more(people, countText(known, "known persons"));
+    put(told, `${affected} affected; ${more(waiting, countText(items, "notifications"))} of theirs wait now.`);
+  };
+  count().catch(() => put(told, "Who is affected cannot be counted now."));
+  return h("div", null, h("p", null, words), told);
 }
 
 /** @param {View} view */
@@ -82,8 +109,12 @@ function incidentForm(close, view) {
       path: "/v1/incidents",
       body: { user_id: user.value.trim() || null, reason: reason.value || null, ttl_seconds: Number(lasts.value) },
       danger: true,
-      before: h("p", null, `For ${user.value.trim() || "everybody"}: what is not critical waits until it ends.`),
+      before: waitingPeople(
+        user.value.trim() || null,
+        `For ${user.value.trim() || "everybody"}: what is not critical waits until it ends.`,
+      ),
       done: () => view.refresh(),
+      undo: (answer) => closing(answer, view),
     });
   });
   return form;

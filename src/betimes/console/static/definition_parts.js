@@ -18,16 +18,18 @@ const VERSIONS = 20;
  * @param {View} view @param {{path: string, id: string, scope: string, isOn: boolean, version: number, before?: Child, words?: [string, string]}} told
  */
 export function switchButton(view, { path, id, scope, isOn, version, before, words = ["Pause", "Resume"] }) {
-  const word = isOn ? words[0] : words[1];
-  return actionButton(word, () => ({
-    title: `${word} ${id}`,
+  /** @param {boolean} on whether it is on before @param {number} version @returns {import("./actions.js").Action} */
+  const turn = (on, version) => ({
+    title: `${on ? words[0] : words[1]} ${id}`,
     scope,
     method: "POST",
-    path: `${path}/${part(id)}/${isOn ? "disable" : "enable"}`,
+    path: `${path}/${part(id)}/${on ? "disable" : "enable"}`,
     version,
-    before: isOn ? before : null,
+    before: on ? before : null,
     done: view.refresh,
-  }));
+    undo: (answer) => turn(!on, answer.version),
+  });
+  return actionButton(isOn ? words[0] : words[1], () => turn(isOn, version));
 }
 
 /**

@@ -8,8 +8,9 @@ import { h, put } from "./dom.js";
 import { field } from "./forms.js";
 import { tabs } from "./parts.js";
 import { addressWith } from "./router.js";
+import { now, stepOf } from "./time.js";
 
-/** @typedef {{name: string, label: string, options?: string[], text?: string}} Filter `options` are shown as links; `text` is its name in the text, if not `name` */
+/** @typedef {{name: string, label: string, options?: string[], text?: string, isInstant?: boolean}} Filter `options` are shown as links; `text` is its name in the text, if not `name`; an instant may be said as a distance from now */
 
 /** Names in a query that narrow no list. */
 const OWN = ["tenant"];
@@ -43,9 +44,20 @@ export function parseFilters(text, filters) {
     if (!found) problems.push(`${word}: write name:value, where the name is one of ${known.join(", ")}`);
     else if (found.options && !found.options.includes(value)) {
       problems.push(`${word}: ${name} is one of ${found.options.join(", ")}`);
-    } else chosen[found.name] = value;
+    } else if (found.isInstant && !readInstant(value)) {
+      problems.push(
+        `${word}: write an instant such as 2026-03-28T18:00:00Z, or how far it is from now: <1h, <30m, <2d`,
+      );
+    } else chosen[found.name] = found.isInstant ? readInstant(value) : value;
   }
   return { chosen, problems };
+}
+
+/** Return an instant that is written out or as a distance from now; nothing if it is neither. An address has it written out, so that it says the same to others. @param {string} text */
+function readInstant(text) {
+  const span = /^<(\d+[mhd])$/.exec(text)?.[1];
+  if (span) return new Date(now() + stepOf(span)).toISOString();
+  return Number.isNaN(Date.parse(text)) ? "" : text;
 }
 
 /**
@@ -59,7 +71,7 @@ export function filterBar(view, filters, own = []) {
     value: filterText(chosen, filters),
     spellcheck: "false",
     autocomplete: "off",
-    placeholder: filters.slice(0, 2).map((one) => `${one.text ?? one.name}:${one.options?.[0] ?? "…"}`).join(" "),
+    placeholder: filters.filter((one) => one.name !== "from").slice(0, 3).map(sampleOf).join(" "),
   }));
   const problem = h("div", { role: "alert", class: "filter-problem" });
   const submit = (/** @type {Event} */ event) => {
@@ -78,6 +90,11 @@ export function filterBar(view, filters, own = []) {
     problem,
     chosenChips(chosen, filters),
   );
+}
+
+/** @param {Filter} filter */
+function sampleOf(filter) {
+  return `${filter.text ?? filter.name}:${filter.options?.[0] ?? (filter.isInstant ? "<1h" : "…")}`;
 }
 
 /** @param {Filter} filter @param {Record<string, string>} chosen */

@@ -38,8 +38,8 @@ export async function show(view) {
   const filters = [
     { name: "kinds", label: "Kind", text: "kind", options: kinds },
     { name: "reason", label: "Reason", text: "reason" },
-    { name: "from", label: "From" },
-    { name: "to", label: "Until" },
+    { name: "from", label: "From", isInstant: true },
+    { name: "to", label: "Until", text: "until", isInstant: true },
   ];
   const isNarrowed = Object.keys(chosen).length > 0;
   put(

@@ -5,7 +5,7 @@ import { targetText } from "./definition_parts.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer } from "./parts.js";
 import { loadNewest, statusStrip } from "./tick_charts.js";
-import { clockText, durationText, now, when, zoneFor } from "./time.js";
+import { clockText, dayText, durationText, now, when, zoneFor } from "./time.js";
 
 /** @param {import("./router.js").View} view */
 export function show(view) {
@@ -62,7 +62,11 @@ function nextTicks(row) {
   const [first, ...others] = row.next_ticks;
   if (!first) return h("span", { class: "soft" }, "–");
   const zone = zoneFor(row.timezone);
-  const times = others.map((/** @type {string} */ at) => clockText(Date.parse(at), zone)).join(", ");
+  const days = row.next_ticks.map((/** @type {string} */ at) => dayText(Date.parse(at), zone));
+  const times = others.map((/** @type {string} */ at, /** @type {number} */ place) => {
+    const clock = clockText(Date.parse(at), zone);
+    return days[place + 1] === days[place] ? clock : `${days[place + 1]} ${clock}`;
+  }).join(", ");
   return [
     when(first, { theirs: row.timezone }),
     h("span", { class: "soft under" }, times ? `then ${times}` : "the last"),

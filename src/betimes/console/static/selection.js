@@ -86,6 +86,11 @@ export function definitionBulk({ noun, path, scope, verbs, filter, refresh, lost
         : null,
     ],
     done: refresh,
+    undo: (answer) => {
+      const other = verbs.find(([, one]) => one !== action)?.[1] ?? action;
+      const ids = answer.items.filter((/** @type {any} */ one) => one.ok).map((/** @type {any} */ one) => one.id);
+      return bulkAction(`${verbOf(other)} ${countText(ids.length, noun)}`, other, { ids });
+    },
   });
   return {
     noun,
