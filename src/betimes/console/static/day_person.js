@@ -6,7 +6,7 @@ import { actionButton } from "./actions.js";
 import { part } from "./api.js";
 import { h } from "./dom.js";
 import { field } from "./forms.js";
-import { facts, reasonChips, section, table, whyHref } from "./parts.js";
+import { countText, facts, reasonChips, section, table, whyHref } from "./parts.js";
 import { go } from "./router.js";
 import { when } from "./time.js";
 
@@ -58,8 +58,8 @@ function interventions(item, view) {
   ];
 }
 
-/** @param {string} id @param {any} chosen what the person chose @param {any[]} bands @param {import("./router.js").View} view */
-export function personSection(id, chosen, bands, view) {
+/** @param {string} id @param {any} chosen what the person chose @param {any[]} bands @param {any[]} waiting @param {import("./router.js").View} view */
+export function personSection(id, chosen, bands, waiting, view) {
   const ban = bands.find((band) => band.name === "ban");
   const quiet = (chosen.quiet_hours ?? []).map((/** @type {any} */ one) =>
     `${one.start}–${one.end}${one.days?.length && one.days.length < 7 ? ` (${one.days.join(", ")})` : ""}`
@@ -80,7 +80,7 @@ export function personSection(id, chosen, bands, view) {
     h(
       "div",
       { class: "buttons" },
-      ban ? actionButton("Lift the ban", () => unban(id, view), { class: "small" }) : banButton(id, view),
+      ban ? actionButton("Lift the ban", () => unban(id, view), { class: "small" }) : banButton(id, waiting, view),
     ),
   );
 }
@@ -105,8 +105,9 @@ function whatIf(id, chosen) {
   return form;
 }
 
-/** @param {string} id @param {import("./router.js").View} view */
-function banButton(id, view) {
+/** @param {string} id @param {any[]} waiting @param {import("./router.js").View} view */
+function banButton(id, waiting, view) {
+  const theirs = waiting.filter((one) => one.kind === "inbox").length;
   const reason = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "200" }));
   return actionButton("Ban…", () => ({
     title: `Ban ${id}`,
@@ -115,7 +116,12 @@ function banButton(id, view) {
     path: `/v1/users/${part(id)}/ban`,
     body: { toJSON: () => ({ reason: reason.value || null }) },
     before: [
-      h("p", null, "They are told nothing until the ban is lifted; what waits is judged by it."),
+      h("p", null, "They are told nothing until the ban is lifted."),
+      h(
+        "p",
+        null,
+        `${countText(theirs, "notifications")} of theirs ${theirs === 1 ? "waits" : "wait"}, to be judged by it.`,
+      ),
       field("Reason", reason),
     ],
     danger: true,

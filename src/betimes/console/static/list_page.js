@@ -6,6 +6,7 @@
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
+import { onPulse } from "./live.js";
 import { emptyState, pagedList, pageHead, problemBox, section, table } from "./parts.js";
 import { bulkBar, definitionBulk, Selection } from "./selection.js";
 import { curl } from "./samples.js";
@@ -30,6 +31,34 @@ import { curl } from "./samples.js";
  */
 
 const ROWS = 50;
+const CALM_MS = 10_000;
+/** Whose decisions a list shows; those of any domain where none is named. */
+const DOMAINS = /** @type {Record<string, string>} */ ({
+  "/v1/schedules": "automation",
+  "/v1/sensors": "automation",
+  "/v1/intents": "intents",
+  "/v1/runs": "runs",
+  "/v1/scores": "scores",
+});
+
+/** Show a page again after decisions and when somebody comes back to it, unless they are busy with it. @param {View} view @param {string} [domain] */
+export function keepFresh(view, domain) {
+  const shown = performance.now();
+  let isOwed = false;
+  const show = () => isIdle(view.main) && void view.refresh();
+  onPulse((pulse) => {
+    isOwed ||= domain ? pulse.counts.some((one) => one.domain === domain) : pulse.total > 0;
+    if (isOwed && performance.now() - shown > CALM_MS) show();
+  }, view.signal);
+  document.addEventListener("visibilitychange", show, { signal: view.signal });
+}
+
+/** Return whether nobody writes, chooses, opens or reads on in a page. @param {Element} main */
+function isIdle(main) {
+  const isWriting = main.contains(document.activeElement) && document.activeElement?.matches("input, select, textarea");
+  return !isWriting && !document.hidden && !document.querySelector("dialog[open]") &&
+    !main.querySelector("input:checked, details[open], [data-grown]");
+}
 
 /** Return a list with its filters and its bulk actions, as one section. @param {View} view @param {List} list @param {string} title */
 export async function listSection(view, list, title) {
@@ -59,6 +88,7 @@ export async function listSection(view, list, title) {
     if (view.signal.aborted) throw error;
     rows = problemBox(error, view.refresh);
   }
+  keepFresh(view, DOMAINS[list.path]);
   return section(title, filterBar(view, list.filters, list.own), rows);
 }
 

@@ -57,7 +57,7 @@ export async function show(view) {
       bandsDetails(day, theirs),
     ),
     waitingSection(ahead, theirs, view),
-    chosen ? personSection(subject.id, chosen, day.bands, view) : null,
+    chosen ? personSection(subject.id, chosen, day.bands, ahead, view) : null,
     marksSection(rowsOf(day, others, ahead, only), theirs, only),
   );
 }

@@ -7,9 +7,9 @@ import { folded } from "./forms.js";
 import { ledgerSection, loadGrowth } from "./health_ledger.js";
 import { latenessDetails, pendingSection } from "./health_work.js";
 import { onPulse } from "./live.js";
-import { emptyState, facts, figure, pageHead, section, shareBar, streamLink, table, tile } from "./parts.js";
+import { answer, emptyState, facts, figure, pageHead, section, shareBar, streamLink, table, tile } from "./parts.js";
 import { may } from "./session.js";
-import { agoText, durationText, spanText, when } from "./time.js";
+import { agoText, durationText, isVirtual, spanText, when } from "./time.js";
 
 /** Routes whose times are shown at once. */
 const TIMES = 8;
@@ -206,12 +206,21 @@ function processSection(rows) {
   const columns = [
     {
       name: "Process",
-      cell: (/** @type {any} */ one) => h("span", { class: "id" }, one.name ?? one.process_id ?? "–"),
+      cell: (/** @type {any} */ one) => h("span", { class: "id" }, one.name),
     },
-    { name: "Role", cell: (/** @type {any} */ one) => one.role ?? "–" },
-    { name: "Version", cell: (/** @type {any} */ one) => one.version ?? "–" },
-    { name: "Carries out", cell: (/** @type {any} */ one) => (one.executors ?? []).slice(0, 6).join(", ") || "–" },
-    { name: "Last seen", cell: (/** @type {any} */ one) => when(one.seen_at ?? one.last_seen_at) },
+    { name: "Role", cell: (/** @type {any} */ one) => one.role },
+    { name: "Version", cell: (/** @type {any} */ one) => one.version },
+    {
+      name: "Carries out",
+      kind: "text",
+      cell: (/** @type {any} */ one) => one.executors.slice(0, 6).join(", ") || "–",
+    },
+    {
+      name: "Alive",
+      cell: (/** @type {any} */ one) => answer(one.alive ? "active" : one.role === "closed" ? "closed" : "dead"),
+    },
+    // Processes live in real time, from which a virtual clock may be months away.
+    { name: "Last seen", cell: (/** @type {any} */ one) => when(one.seen_at, { relative: !isVirtual() }) },
   ];
   const empty = emptyState(
     "No process has reported",

@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
+import { keepFresh } from "./list_page.js";
 import { answer, emptyState, pagedList, pageHead, section, shortId, streamLink, table, whyHref } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { rawJson } from "./texts.js";
@@ -24,6 +25,7 @@ export async function show(view) {
   const load = (/** @type {string | null} */ cursor) =>
     get("/v1/ledger", { ...chosen, limit: 50, cursor }, view.signal);
   const list = await pagedList(load, segments);
+  keepFresh(view);
   put(
     view.main,
     pageHead(
@@ -66,7 +68,7 @@ function segments(rows) {
   const empty = emptyState(
     "No segment fits",
     "Whatever is asked of betimes leaves a segment here, with its events and its verdict.",
-    { curl: curlOf("trigger"), python: pythonOf("trigger") },
+    { curl: curlOf("trigger"), python: pythonOf("trigger"), href: "/console/try?command=trigger" },
   );
   return table({ caption: "Segments", columns, rows, empty, href: (one) => whyHref(one.segment_id) });
 }

@@ -265,6 +265,7 @@ export async function pagedList(load, render, first) {
     try {
       page = await load(page.next_cursor);
       items = [...items, ...page.items];
+      box.setAttribute("data-grown", "");
       paint();
     } catch (error) {
       box.append(problemBox(error, more));

@@ -3,19 +3,30 @@
  *
  * What is typed is looked up by its beginning, a moment after the last key. The arrow keys walk, Enter opens.
  */
-import { get } from "./api.js";
+import { get, isDev } from "./api.js";
 import { h, put, uid } from "./dom.js";
 import { openDialog } from "./forms.js";
 import { problemBox, streamHref, whyHref } from "./parts.js";
 import { go, refresh } from "./router.js";
 import { toggleTheme, visibleNav } from "./shell.js";
-import { setZoneChoice } from "./time.js";
+import { may, mayAct } from "./session.js";
+import { isVirtual, setZoneChoice } from "./time.js";
 
 /** @typedef {{text: string, what: string, open: () => void, href?: string}} Hit */
 const WAIT_MS = 120;
 const HITS_MAX = 20;
 /** What people call the streams whose kind is another word. @type {Record<string, string>} */
 const WORDS = { inbox: "person", feed: "in-app messages", owner: "limit of intents" };
+
+/** What can be done, where, and the scope that shows it. */
+const WORK = /** @type {const} */ ([
+  ["Hold everything", "/console/admin", "admin"],
+  ["Open an incident", "/console/admin", "admin"],
+  ["Make a key", "/console/admin", "admin"],
+  ["Retry dead letters", "/console/effects?status=dead", "any:read"],
+  ["Pause schedules", "/console/schedules?status=active", "automation:read"],
+  ["Try a calmer policy", "/console/lab", "admin"],
+]);
 
 /** Open the box. */
 export function openSearch() {
@@ -132,6 +143,16 @@ function pagesLike(text) {
     { text: "Show times in UTC", what: "action", open: zone("utc") },
     { text: "Show times in my zone", what: "action", open: zone("mine") },
     { text: "Show times in their zone", what: "action", open: zone("theirs") },
+    { text: "See all keys", what: "action", open: async () => (await import("./keys.js")).showHelp() },
+    ...(isVirtual() && isDev && mayAct()
+      ? [{ text: "Move the virtual clock", what: "action", open: async () => (await import("./clock.js")).openClock() }]
+      : []),
+    ...WORK.filter(([, , scope]) => mayAct() && may(scope)).map(([text, href]) => ({
+      text,
+      what: "action",
+      href,
+      open: () => void go(href),
+    })),
   ];
   return [...pages, ...actions].filter((one) => one.text.toLowerCase().includes(text.toLowerCase()));
 }
