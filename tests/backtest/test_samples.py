@@ -133,6 +133,8 @@ async def test_a_sample_an_estimate_flips_and_progress_over_http() -> None:
         found = (await o.client("GET", path + asked)).json["items"]
         assert {(flip["id"], flip["before"]["outcome"]) for flip in found} == {(one["id"], one["before"]["outcome"])}
         assert all(flip["parting_rule"] in {step["rule"] for step in flip["after"]["trace"]} for flip in found)
+        assert all(len(flip["says_before"]) == len(flip["before"]["trace"]) for flip in found)
+        assert all(all(flip["says_before"] + flip["says_after"]) for flip in found)
         assert (await o.client("GET", f"{path}?candidate=nobody")).json["items"] == []
         few = await o.made({**body, "samples": 0})
         page = (await o.client("GET", f"/v1/backtests/{few['backtest_id']}/flips")).json

@@ -125,6 +125,8 @@ async def test_values_of_a_setting_are_swept_and_shown_to_whoever_has_the_link(
         await expect(changed.get_by_role("row").nth(1)).to_contain_text("NOW")
         await page.get_by_role("region", name="Changed answers").get_by_role("group").first.click()
         await expect(page.get_by_text("← here they part")).to_be_visible()
+        parting = page.get_by_role("region", name="Both traces of").get_by_role("row", name="here they part")
+        await expect(parting).to_contain_text("within 24 hours; the cap is 30.")  # as the page of a verdict says it
         shared = page.url.removeprefix(village.address)
     async with visiting(village.address) as visit:
         page = await visit.open(shared)

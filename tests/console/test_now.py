@@ -46,6 +46,9 @@ async def test_rows_are_walked_with_the_arrow_keys_and_ranges_with_brackets(town
         await expect(page.get_by_role("link", name="26 Mar 16:00 – 27 Mar 16:00 ✕")).to_be_visible()
         await page.keyboard.press("]")
         await expect(page.get_by_role("heading", name="As it happens")).to_be_visible()
+        await visit.follow("/console?colour=red")
+        await expect(page.get_by_role("alert")).to_contain_text("query.colour")
+        visit.excuse("422")
 
 
 async def test_numbers_lead_to_what_they_count(town: Served, visiting: Visiting) -> None:

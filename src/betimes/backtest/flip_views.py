@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from betimes.backtest.report import CandidateReport, Flip
+from betimes.backtest.summary import parting_rule
 from betimes.catalogue import Area, area_of
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
+from betimes.domain.verdict_views import TraceStep
+from betimes.engine.codecs import Kinds
 
 
 class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +49,28 @@ class FlipView(Flip, frozen=True, kw_only=True):
     candidate: str
     parting_rule: str | None
     """The rule at which the two traces part."""
+    says_before: list[str]
+    """What each rule of the recorded trace says of the values it saw."""
+    says_after: list[str]
+
+
+def flip_view(kinds: Kinds, candidate: str, flip: Flip) -> FlipView:
+    """Return a changed answer with the words of its rules."""
+    return FlipView(
+        **msgspec.structs.asdict(flip),
+        candidate=candidate,
+        parting_rule=parting_rule(flip),
+        says_before=_sentences(kinds, flip.kind, flip.before.trace),
+        says_after=_sentences(kinds, flip.kind, flip.after.trace),
+    )
+
+
+def _sentences(kinds: Kinds, kind: str, trace: list[TraceStep]) -> list[str]:
+    # A report names no table: it is the one of the kind that has all the rules.
+    names = {step.rule for step in trace}
+    tables = kinds.by_name[kind].decider.tables if kind in kinds.by_name else ()
+    table = next((one for one in tables if names <= one.by_name.keys()), None)
+    return [table.describe(step.rule, step.reason, step.values) if table else "" for step in trace]
 
 
 class FlipPage(JsonView, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from betimes.backtest.flip_views import FlipFilters, FlipPage, FlipView
+from betimes.backtest.flip_views import FlipFilters, FlipPage, flip_view
 from betimes.backtest.model import (
     AskBacktest,
     BacktestOutcome,
@@ -28,7 +28,7 @@ from betimes.backtest.plan import CANDIDATES_MAX, Plan, SubjectSample
 from betimes.backtest.plan_builder import build_plan, in_force
 from betimes.backtest.report import BacktestReport
 from betimes.backtest.speed import SPEED
-from betimes.backtest.summary import ReportSummary, parting_rule, summarize
+from betimes.backtest.summary import ReportSummary, summarize
 from betimes.backtest.traffic import estimate_traffic
 from betimes.catalogue import Area
 from betimes.core.checks import Examined, Problem, Rule
@@ -162,15 +162,10 @@ class Backtests(Service):
         named = ["flips", self.caller.tenant, backtest_id, filters]
         place = place_of(cursor, named, NumberPlace)
         start = place.number if place else 0
-        found = [
-            FlipView(**msgspec.structs.asdict(flip), candidate=one.name, parting_rule=parting_rule(flip))
-            for one in report.candidates
-            for flip in one.samples
-            if filters.fits(one.name, flip)
-        ]
+        found = [(one.name, flip) for one in report.candidates for flip in one.samples if filters.fits(one.name, flip)]
         more = start + checked_limit(limit)
         return FlipPage(
-            items=found[start:more],
+            items=[flip_view(self.engine.kinds, name, flip) for name, flip in found[start:more]],
             next_cursor=cursor_of(named, NumberPlace(more)) if len(found) > more else None,
             kept=len(found),
             # The report counts by domain and answers, and not by id.

@@ -10,7 +10,7 @@ answers in the spelling of runs; a domain spells them at its edge.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
 from string import Formatter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -236,6 +236,14 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
             if step.reason == reason and not step.shadow:
                 return self._explain_step(step, verdict.trace_cut).sentence
         return ""
+
+    def describe(self, name: str, reason: str | None, values: Mapping[str, Any]) -> str:
+        """Return what a rule says of the values it saw, by their names; nothing if the table never had such a rule."""
+        rule = self.by_name.get(name)
+        if rule is None:
+            return ""
+        step = Step(name, reason, tuple(values.values()))
+        return rule.sentence(step, dict(values), cut=bool(rule.sees) and not values)
 
     def _explain_step(self, step: Step, cut: bool) -> ExplainedStep:
         rule = self.by_name.get(step.rule)

@@ -80,6 +80,6 @@ export function worldNote(flips, seen) {
     "p",
     { class: "day-trial chips" },
     h("strong", null, `The backtest changes ${here ? countText(here, "answers") : "nothing"} here`),
-    links.length ? [h("span", { class: "soft" }, " and on "), links] : ".",
+    links.length ? [h("span", { class: "soft" }, " and on "), links] : null,
   );
 }

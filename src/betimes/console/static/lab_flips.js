@@ -106,8 +106,10 @@ function tracesOf(flip) {
 }
 
 /** Pair both traces: rules of one table come in one order, so the longer goes on where the shorter ended. @param {any} flip @returns {{rule: string, before: any, after: any}[]} */
-function stepsOf({ before, after }) {
-  const [one, other] = [before.trace, after.trace];
+function stepsOf({ before, after, says_before: saysBefore, says_after: saysAfter }) {
+  const worded = (/** @type {any[]} */ trace, /** @type {string[]} */ says) =>
+    trace.map((step, place) => ({ ...step, says: says[place] }));
+  const [one, other] = [worded(before.trace, saysBefore), worded(after.trace, saysAfter)];
   const length = Math.max(one.length, other.length);
   return Array.from(
     { length },
@@ -120,8 +122,13 @@ function ruleRow({ rule, before, after }, parting) {
   const here = rule === parting;
   return h(
     "tr",
-    { class: here ? "parts" : null },
-    h("th", { scope: "row" }, rule, here ? h("strong", { class: "here" }, " ← here they part") : null),
+    { class: here ? "parts" : before?.says === after?.says ? "same" : null },
+    h(
+      "th",
+      { scope: "row" },
+      rule.replaceAll("_", " "),
+      here ? h("strong", { class: "here" }, " ← here they part") : null,
+    ),
     [before, after].map((step) => h("td", { class: step ? null : "soft" }, step ? stepText(step) : "not looked at")),
   );
 }
@@ -132,7 +139,9 @@ function stepText(step) {
     `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`
   );
   return [
-    values.join(", ") || "–",
+    step.says
+      ? h("span", { title: values.join(", ") }, `${step.says[0].toUpperCase()}${step.says.slice(1)}.`)
+      : values.join(", ") || "–",
     step.matched ? h("strong", null, ` → ${step.reason ?? "held"}`) : null,
     step.mode === "shadow" ? " (shadow)" : null,
   ];

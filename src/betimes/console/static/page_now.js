@@ -7,6 +7,7 @@
 import { get } from "./api.js";
 import { CLASSES, sparkline, stackedStrip, total } from "./charts.js";
 import { h, put } from "./dom.js";
+import { chosenFilters } from "./filters.js";
 import { bucketsOf, domainsOf, instant, loadCounts, RANGES, reasonsOf, sum, windowOf } from "./now_counts.js";
 import { liveRows } from "./now_rows.js";
 import { onPulse } from "./live.js";
@@ -20,6 +21,8 @@ const RELOAD_MS = 10_000;
 /** Decisions of an earlier time that a share of them says something about. */
 const COMPARED_MIN = 20;
 const FILTERS = /** @type {const} */ (["domain", "outcome", "reason"]);
+/** Names in the query that choose the time, which the page gives to the server in its own way. */
+const OWN = ["range", "from", "to", "until"];
 const WORDS = { now: "now", later: "later", never: "never", other: "other" };
 const OUTCOMES = { now: "NOW", later: "LATER", never: "NEVER", other: "…" };
 
@@ -36,7 +39,8 @@ export async function show(view) {
     put(counted, ...countedParts(view, fresh, counts, filters.domain));
   };
   const [page] = await Promise.all([
-    get("/v1/verdicts", { limit: 40, ...filters, ...window }, view.signal),
+    // What the page does not know is sent on: the server says what it does not know either.
+    get("/v1/verdicts", { ...chosenFilters(view, OWN), limit: 40, ...filters, ...window }, view.signal),
     paint(),
   ]);
   const rows = liveRows(view, page.items, filters, seen.isPast);

@@ -131,7 +131,7 @@ function settings(told, rule, then) {
   return h(
     "details",
     { class: "rule-settings" },
-    h("summary", null, `${count} setting${count === 1 ? "" : "s"}`),
+    h("summary", { title: rule.reads.join("\n") }, `${count} setting${count === 1 ? "" : "s"}`),
     list,
   );
 }
