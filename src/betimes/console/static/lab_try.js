@@ -56,9 +56,9 @@ export function tryPane(draft, trial, past, view) {
       const found = await ask("POST", "/v1/backtests/estimate", { body: bodyOf(null), signal: view.signal });
       put(
         told,
-        `Everybody: about ${spanText(found.seconds * 1000)} for ${countText(found.commands, "commands")} of ${
-          countText(found.segments, "segments")
-        }${
+        `Everybody: about ${spanText(Math.max(1, found.seconds) * 1000)} for ${
+          countText(found.commands, "commands")
+        } of ${countText(found.segments, "segments")}${
           found.candidates > 1 ? `, ${found.candidates} policies` : ""
         }. A sample spares the deciding, not the reading.`,
       );

@@ -8,19 +8,15 @@ import { chosenFilters, filterBar } from "./filters.js";
 import { onPulse } from "./live.js";
 import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
 import { groupsOf, itemTable } from "./next_items.js";
-import { emptyState, figure, pagedList, pageHead, section, table, tabs } from "./parts.js";
+import { dueWords, moves, rangeOf, RANGES, rangeTabs, startOf } from "./next_range.js";
+import { emptyState, figure, pagedList, pageHead, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
 import { curl } from "./samples.js";
-import { agoText, clockText, now, partsOf, when, zoneFor } from "./time.js";
+import { agoText, clockText, partsOf, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
-const RANGES = /** @type {const} */ ({
-  "1h": [1, "1m", "1 h", 1],
-  "24h": [24, "15m", "24 h", 15],
-  "7d": [168, "3h", "7 d", 60],
-});
-const OWN = ["range"];
+const OWN = ["range", "at"];
 const ITEMS = 50;
 const RELOAD_MS = 15_000;
 const HOUR = 3_600_000;
@@ -44,7 +40,12 @@ export async function show(view) {
   const isNarrowed = Object.keys(chosen).length > 0;
   put(
     view.main,
-    pageHead("What's next", "Everything that is due, and everything that waits for something.", rangeTabs(view)),
+    pageHead(
+      "What's next",
+      "Everything that is due, and everything that waits for something.",
+      ...moves(view),
+      rangeTabs(view),
+    ),
     density,
     section(
       "What waits, soonest first",
@@ -59,27 +60,9 @@ export async function show(view) {
 /** @param {View} view @returns {Promise<Comb>} */
 async function loadComb(view) {
   const [hours, step, , minutes] = RANGES[rangeOf(view)];
-  const begin = Math.floor(now() / (minutes * 60_000)) * minutes * 60_000; // steps begin at whole quarters, or hours
+  const begin = Math.floor(startOf(view) / (minutes * 60_000)) * minutes * 60_000; // steps begin at whole quarters, or hours
   const [from, to] = [begin, begin + hours * HOUR].map((at) => new Date(at).toISOString());
   return combOf(await get("/v1/upcoming", { from, to, step }, view.signal));
-}
-
-/** @param {View} view @returns {keyof typeof RANGES} */
-function rangeOf(view) {
-  const asked = view.query.get("range") ?? "24h";
-  return asked in RANGES ? /** @type {keyof typeof RANGES} */ (asked) : "24h";
-}
-
-/** @param {View} view */
-function rangeTabs(view) {
-  return tabs(
-    "Range",
-    Object.entries(RANGES).map(([key, [, , text]]) => ({
-      text,
-      href: addressWith({ range: key === "24h" ? null : key, from: null, to: null }),
-      current: key === rangeOf(view),
-    })),
-  );
 }
 
 /** @param {View} view @param {HTMLElement} density @param {Comb} comb */
@@ -88,7 +71,7 @@ function paint(view, density, comb) {
   put(
     density,
     lateBox(comb),
-    section(`Due in the next ${text}`, pileSentences(comb), comb.rows.length ? combs(view, comb) : nothingDue(text)),
+    section(dueWords(view, text), pileSentences(comb), comb.rows.length ? combs(view, comb) : nothingDue(text)),
   );
 }
 
