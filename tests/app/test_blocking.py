@@ -15,6 +15,7 @@ from betimes.core.errors import Invalid
 from betimes.domain.service import Caller
 from betimes.ledger.service import Ledger
 from betimes.runs.views import TriggerRequest
+from tests.definition_requests import schedule_request
 
 
 def trigger(key: str) -> TriggerRequest:
@@ -93,7 +94,6 @@ def test_waiting_for_itself_is_refused_and_not_a_deadlock() -> None:
 
 
 def _every_minute(handler: str) -> Any:
-    from betimes.schedules.service import schedule_request
 
     return schedule_request({"schedule_id": "s", "cron": "* * * * *", "target": {"kind": "handler", "name": handler}})
 

@@ -23,10 +23,10 @@ from betimes.ledger.lake.tables import TABLES
 from betimes.ledger.lake.views import open_lake
 from betimes.schedules.tables import schedule_ticks
 from betimes.schedules.views import BackfillRequest
-from betimes.sensors.service import sensor_request
 from tests.automation.exporter import POINTS
 from tests.automation.test_sensor_service import POLL, counting
 from tests.automation.worlds import HANDLER, Automation, automation_world
+from tests.definition_requests import sensor_request
 from tests.stores.backends import BACKENDS, Backend
 
 SQLITE = BACKENDS[1]

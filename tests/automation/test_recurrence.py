@@ -19,9 +19,9 @@ from betimes.core.zones import zone
 from betimes.schedules.checks import schedule_problems
 from betimes.schedules.model import ScheduleDefinition
 from betimes.schedules.recurrence import EXCLUDED_DATES_MAX, Every, Exclude, Partition, Recurrence
-from betimes.schedules.service import schedule_request
 from docs.build_dst import changes, middle
 from tests.automation.cron_oracle import occurrences
+from tests.definition_requests import schedule_request
 
 CHANGES = list(changes().items())
 NINE = parse("2026-01-05T09:00:00Z")

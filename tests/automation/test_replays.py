@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from betimes.core.errors import KeyConflict, MissingScope, NotFound, VersionMismatch
 from betimes.domain.service import Caller
-from betimes.schedules.service import Schedules, schedule_request
+from betimes.schedules.service import Schedules
 from betimes.schedules.views import BackfillRequest
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.model import Evaluation
-from betimes.sensors.service import sensor_request
 from tests.automation.worlds import HANDLER, automation_world
+from tests.definition_requests import schedule_request, sensor_request
 from tests.stores.backends import Backend
 
 SWEEP = {"kind": "sweep"}

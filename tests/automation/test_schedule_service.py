@@ -16,9 +16,9 @@ from betimes.core.instants import parse
 from betimes.core.zones import TZDATA_VERSION
 from betimes.engine.effects import GiveUp
 from betimes.engine.replay import verify
-from betimes.schedules.service import schedule_request
 from betimes.schedules.views import BackfillRequest, PreviewRequest, Tick
 from tests.automation.worlds import HANDLER, Automation, automation_world
+from tests.definition_requests import schedule_request
 from tests.stores.backends import Backend
 
 NINE = datetime(2026, 1, 5, 9, tzinfo=UTC)

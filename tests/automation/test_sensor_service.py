@@ -17,9 +17,9 @@ from betimes.core.errors import Invalid, NotFound, Refused, VersionMismatch
 from betimes.core.streams import StreamId
 from betimes.sensors.evaluators import EvaluationContext, Evaluators
 from betimes.sensors.model import Evaluation, Message, RunRequest
-from betimes.sensors.service import sensor_request
 from betimes.sensors.views import EvaluationView
 from tests.automation.worlds import HANDLER, Automation, automation_world
+from tests.definition_requests import sensor_request
 from tests.stores.backends import Backend
 
 POLL: dict[str, Any] = {"sensor_type": "poll", "evaluator": {"kind": "handler", "name": "orders"}}

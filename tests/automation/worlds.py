@@ -20,11 +20,12 @@ from betimes.engine.virtual_clock import VirtualClock
 from betimes.runs.domain import DOMAIN as RUNS
 from betimes.runs.policy import RunsPolicy
 from betimes.schedules.domain import DOMAIN as SCHEDULES
-from betimes.schedules.service import Schedules, schedule_request
+from betimes.schedules.service import Schedules
 from betimes.sensors.domain import DOMAIN as SENSORS
 from betimes.sensors.evaluators import Evaluators
 from betimes.sensors.policy import AutomationPolicy
-from betimes.sensors.service import Sensors, sensor_request
+from betimes.sensors.service import Sensors
+from tests.definition_requests import schedule_request, sensor_request
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 

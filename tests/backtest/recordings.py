@@ -20,12 +20,11 @@ from betimes.notifications.enrichment import EnrichmentSettings
 from betimes.notifications.views import BanRequest, IncidentRequest, ReadRequest
 from betimes.outbound.channels import ChannelSettings, LogChannel
 from betimes.runs.views import ActionsRequest, ClaimManyRequest, CompleteRequest, TriggerRequest
-from betimes.schedules.service import schedule_request
 from betimes.schedules.views import BackfillRequest
 from betimes.scores.service import Adjustment, Interaction, NewScore, StatusChange
 from betimes.scores.sweep import SweepRequest
 from betimes.sensors.model import Message
-from betimes.sensors.service import sensor_request
+from tests.definition_requests import schedule_request, sensor_request
 
 START = "2026-03-27T18:00:00Z"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")

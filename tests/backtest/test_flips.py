@@ -15,9 +15,9 @@ from betimes.core.policies import merge
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.store import LedgerQuery
 from betimes.runs.views import TriggerRequest
-from betimes.schedules.service import schedule_request
 from betimes.scores.service import NewScore, StatusChange
 from tests.backtest.recordings import POLICY, TRAFFIC, Live, recorded
+from tests.definition_requests import schedule_request
 
 PLAIN: dict[str, Any] = {"notifications": {"jitter_s": 0, "thresholds": {"now_from": "0.5"}}}
 

@@ -14,10 +14,10 @@ from betimes.app.betimes import Betimes
 from betimes.console.settings import ConsoleSettings
 from betimes.domain.service import Caller
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.schedules.service import schedule_request
 from tests.console.conftest import Visiting
 from tests.console.town import BY_DEFAULT, Served, served
 from tests.console.visits import PATIENCE_S, LoopThread
+from tests.definition_requests import schedule_request
 
 pytestmark = pytest.mark.browser
 START = "2026-03-27T06:00:00Z"

@@ -18,9 +18,9 @@ from betimes.intents.views import FireRequest
 from betimes.runs.views import TriggerRequest
 from betimes.scores.service import Interaction, NewScore
 from betimes.scores.sweep import SweepRequest
-from betimes.sensors.service import sensor_request
 from betimes.sensors.views import SensorRequest
 from betimes.tenancy import Tenancy
+from tests.definition_requests import sensor_request
 from tests.engine.worlds import World, world
 from tests.stores.backends import Backend
 

@@ -49,8 +49,6 @@ class DefinitionCommands:
     """Of the table that lists them."""
     filters: type
     """A dataclass with the options of `list`, named like the filters of the service."""
-    decode: Callable[[dict[str, Any]], Any] = lambda body: body
-    """Return what the service puts, from the mapping that a file holds."""
     put_note: str = ""
     """Added to the help of `put`."""
 
@@ -104,7 +102,7 @@ class DefinitionCommands:
             *,
             at: Writable = WRITABLE,
         ) -> None:
-            request = self.decode(document(file))
-            show_answer(at, lambda bt: self.service(bt).put(id, request), exists=False)
+            body = document(file)
+            show_answer(at, lambda bt: self.service(bt).put(id, body), exists=False)
 
         app.command(put, name="put", help=f"Create or replace {article} {self.noun}{self.put_note}.")

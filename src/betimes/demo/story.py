@@ -17,7 +17,6 @@ from betimes.demo.lines import StoryLine
 from betimes.engine.replay import verify
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.runs.views import TriggerRequest
-from betimes.schedules.service import schedule_request
 from betimes.scores.service import Interaction, NewScore
 
 BERLIN = zone("Europe/Berlin")
@@ -108,7 +107,7 @@ async def _clocks(bt: Betimes) -> AsyncIterator[StoryLine]:
     scene = "Schedules: every night at 02:30 in Berlin, also in the night in which there is no 02:30"
     target = {"kind": "handler", "name": "brief"}
     body = {"schedule_id": "brief", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "target": target}
-    await bt.schedules.create(schedule_request(body))
+    await bt.schedules.create(body)
     await bt.advance(to="2026-03-31T00:00:00Z")
     for tick in (await bt.schedules.ticks("brief")).items[::-1][-4:]:
         local = tick.scheduled_for.astimezone(BERLIN)

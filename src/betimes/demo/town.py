@@ -31,9 +31,7 @@ from betimes.demo.story import replay
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.ledger.outcomes import OutcomeView, outcomes_of
-from betimes.schedules.service import schedule_request
 from betimes.sensors.model import Message
-from betimes.sensors.service import sensor_request
 
 START = "2026-03-27T06:00:00Z"
 NEGLECTED_SINCE = "2026-03-26T06:00:00Z"
@@ -117,12 +115,12 @@ class Town:
         for place, zone in enumerate(ZONES):
             target = {"kind": "trigger", "trigger_type": "TIME_RITUAL_DAILY_BRIEF", "account_id": f"p{place}"}
             body = {"schedule_id": f"brief-{place}", "cron": "30 7 * * *", "timezone": zone, "target": target}
-            await bt.schedules.put(f"brief-{place}", schedule_request(body))
+            await bt.schedules.put(f"brief-{place}", body)
         target = {"kind": "handler", "name": "print_invoices"}
         body = {"schedule_id": "invoices", "cron": "0 */6 * * *", "timezone": "UTC", "target": target}
-        await bt.schedules.put("invoices", schedule_request(body))
+        await bt.schedules.put("invoices", body)
         target = {"kind": "trigger", "trigger_type": "SIGNAL_ARRIVED", "account_id": "p1"}
-        await bt.sensors.put("mail", sensor_request({"sensor_id": "mail", "sensor_type": "push", "target": target}))
+        await bt.sensors.put("mail", {"sensor_id": "mail", "sensor_type": "push", "target": target})
 
     async def _move_in(self, number: int) -> None:
         """Say where a person lives and when they sleep, and for some what they wish and care for."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.checks import Examined, Problem, Rule, broken_rules, check_value, refusal
+from betimes.core.checks import Examined, Problem, Rule, broken_rules, refusal
 from betimes.core.checks import problems as problems_of
 from betimes.core.deciders import Command, Event
 from betimes.core.errors import Invalid, MalformedRow, MissingScope, NotFound, Refused, UnknownKind, VersionMismatch
@@ -22,6 +22,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.domain.bulk_changes import BulkChanges
 from betimes.domain.definition_rules import id_problems
+from betimes.domain.derivation import derive
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, Page, list_streams
 from betimes.domain.requests import examine_request
@@ -47,10 +48,6 @@ Asked = TypeVar("Asked", bound=msgspec.Struct)
 Shown = TypeVar("Shown", bound=Versioned)
 Written = TypeVar("Written", bound=Versioned)
 Item = TypeVar("Item")
-ShowState: TypeAlias = Callable[[str, Any], Any]
-"""Of an id and its state."""
-ShowWritten: TypeAlias = Callable[[str, Any, list[Remark], str], Any]
-"""The same, with warnings and the segment that wrote it."""
 PATCH_TRIES = 5
 
 
@@ -65,7 +62,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     request_type: ClassVar[type[Any]]
     id_prefix: ClassVar[str]
     """Of the ids that are generated."""
-    views: ClassVar[tuple[ShowState, ShowWritten]]
+    view_type: ClassVar[type[Any]]
+    written_type: ClassVar[type[Any]]
+    """The answer to a write: the same, with warnings and the segment that wrote it."""
     disable_command: ClassVar[type[Any]]
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
     """What they say of a request whose shape is wrong is said with it."""
@@ -77,8 +76,19 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         """Put a definition in place of that version; 0 is none, `None` is any."""
 
     async def get(self, id: str) -> Shown:
-        shown: Shown = self.views[0](id, await self.require_state(self.stream(self.kind, id)))
+        return self._view(id, await self.require_state(self.stream(self.kind, id)))
+
+    def _view(self, id: str, state: Any) -> Shown:
+        shown: Shown = self._derive(self.view_type, id, state)
         return shown
+
+    def _derive(self, kind: type[Any], id: str, state: Any, **given: Any) -> Any:
+        given[f"{self.kind}_id"] = id
+        return derive(kind, *self._shown_fields(state), **given)
+
+    def _shown_fields(self, state: Any) -> tuple[Any, ...]:
+        """Return what answers are filled from: the first that has a field gives it."""
+        return state.definition, state
 
     async def create(self, request: Asked | Mapping[str, Any] | Examined[Asked], *, key: str | None = None) -> Written:
         request = await self.request(request)
@@ -103,7 +113,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
             raise NotFound(f"there is no {self.kind} {recorded.stream.id!r}")
         calls = call_warnings(self.deployment, calls_of_definition(state.definition))
         warnings = [*self._warnings(state), *unserved_names(state.definition, self.engine.executors), *calls]
-        written: Written = self.views[1](recorded.stream.id, state, warnings, recorded.segment_id)
+        written: Written = self._derive(
+            self.written_type, recorded.stream.id, state, warnings=warnings, segment_id=recorded.segment_id
+        )
         return written
 
     def _warnings(self, state: Any) -> list[Remark]:
@@ -289,11 +301,6 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         waiting = [state.asked_by for _, state in found.items if state.asked_by and state.status == "asked"]
         calls = await find_failing_calls(store, waiting)
         return {name.id: brief for name, state in found.items if (brief := run_brief(state, calls.get(name)))}
-
-
-def request_of(body: Mapping[str, Any], kind: type[Request], read_only: frozenset[str]) -> Request:
-    """Return the request in a body; read-only fields that are sent back are ignored, all others are checked."""
-    return check_value({name: value for name, value in body.items() if name not in read_only}, kind)
 
 
 def apply_patch(view: Any, patch: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.paging import Page
 from betimes.domain.service import Service
 from betimes.http.routes import Answer, Handler, Listed, Method, RequestContext, Route, answer_of
+from betimes.http.service_calls import filters_of
 
 _CHANGED = ((412, "VERSION_MISMATCH"),)
 
@@ -62,16 +63,11 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     tag: str
     service: Callable[[RequestContext], Any]
-    request: Any
-    """The type of a definition as it is sent."""
-    body: Any
-    """The same, or what the service is given to check itself."""
-    view: Any
-    written: Any
-    filters: type[Listed]
-    read_only: frozenset[str]
-    judges_body: bool = False
-    """Whether the service has rules for what is sound of a request whose shape is wrong."""
+    types: type[Any]
+    """The class of the service: its `request_type`, `view_type`, `written_type`, `read_only` and the parameters of its
+    `list` are what these routes speak in."""
+    body: Any = None
+    """What the service is given to check itself, in place of what is sent."""
     example: Any = None
 
     @property
@@ -136,11 +132,17 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes of the collection and of one definition."""
-        page = Page[self.view]  # type: ignore[name-defined]
+        page = Page[self.types.view_type]  # type: ignore[name-defined]
         return (
             self._create_route(),
-            self._route("GET", self.list, f"The {self.noun}s, newest first", query=self.filters, reply=page),
-            self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.view),
+            self._route(
+                "GET",
+                self.list,
+                f"The {self.noun}s, newest first",
+                query=filters_of(self.types.list),
+                reply=page,
+            ),
+            self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.types.view_type),
             self._put_route(),
             self._patch_route(),
             self._route(
@@ -151,8 +153,20 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
                 description="Its history stays on the ledger.",
                 codes=_CHANGED,
             ),
-            self._route("POST", self.enable, "Enable {a} {noun}", f"{self.one_path}/enable", reply=self.written),
-            self._route("POST", self.disable, "Disable {a} {noun}", f"{self.one_path}/disable", reply=self.written),
+            self._route(
+                "POST",
+                self.enable,
+                "Enable {a} {noun}",
+                f"{self.one_path}/enable",
+                reply=self.types.written_type,
+            ),
+            self._route(
+                "POST",
+                self.disable,
+                "Disable {a} {noun}",
+                f"{self.one_path}/disable",
+                reply=self.types.written_type,
+            ),
             self._bulk_route(),
         )
 
@@ -188,8 +202,8 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             self.one_path,
             description="JSON Merge Patch: `null` empties a field or restores its default.",
             body=dict[str, Any],
-            described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.request),
-            reply=self.written,
+            described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.types.request_type),
+            reply=self.types.written_type,
             codes=_CHANGED,
         )
 
@@ -202,7 +216,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             description="Those named, or what the filter finds: the parameters of the list. Each is a change of its "
             "own and says how it went; `complete` says whether anything is left.",
             body=BulkRequest,
-            described_body=bulk_request(f"{self.noun.capitalize()}Bulk", self.filters),
+            described_body=bulk_request(f"{self.noun.capitalize()}Bulk", filters_of(self.types.list)),
             reply=BulkOutcome,
             keeps_answer=f"{self.noun}_bulk",
             example={"action": "disable", "filter": {}, "note": "while the database moves"},
@@ -211,11 +225,11 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
     def _whole_body(self) -> dict[str, Any]:
         """Return the fields of a route that takes a whole definition and answers with it."""
         return {
-            "body": self.body,
-            "described_body": None if self.body is self.request else self.request,
-            "judges_body": self.judges_body,
-            "read_only": self.read_only,
-            "reply": self.written,
+            "body": self.body or self.types.request_type,
+            "described_body": self.types.request_type if self.body else None,
+            "judges_body": True,
+            "read_only": self.types.read_only,
+            "reply": self.types.written_type,
         }
 
     def _route(self, method: Method, answer: Handler, summary: str, path: str | None = None, **fields: Any) -> Route:

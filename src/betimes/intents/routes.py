@@ -7,10 +7,9 @@ from typing import Any
 
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import ClaimLimit
-from betimes.http.service_calls import ServiceCalls, filters_of, route
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.intents.model import Draft
 from betimes.intents.service import Intents
-from betimes.intents.views import IntentView, IntentWritten
 
 TAG = "Intents"
 ONE = "/v1/intents/{intent_id}"
@@ -30,13 +29,8 @@ INTENTS = DefinitionRoutes(
     domain="intents",
     tag=TAG,
     service=lambda request: request.services.intents,
-    request=Draft,
+    types=Intents,
     body=dict[str, Any],
-    view=IntentView,
-    written=IntentWritten,
-    filters=filters_of(Intents.list),
-    read_only=frozenset(),
-    judges_body=True,
     example=_EXAMPLE,
 )
 

@@ -95,6 +95,8 @@ _log = logging.getLogger("betimes.intents")
 class Intents(BulkChanges):
     """Intents for one caller. A replay is answered with the intent as it was recorded."""
 
+    request_type, view_type, written_type = Draft, IntentView, IntentWritten
+    read_only = frozenset[str]()
     has_created = False
     """Whether the last write made a new intent, or did when it was recorded."""
 

@@ -14,7 +14,6 @@ from betimes.cli.output import show, show_json
 from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
 from betimes.domain.run_briefs import RunBrief
-from betimes.schedules.service import schedule_request
 from betimes.schedules.views import PreviewRequest, Tick
 
 TICK_COLUMNS = (
@@ -47,7 +46,6 @@ schedule = DefinitionCommands(
     service=lambda services: services.schedules,
     columns=("schedule_id", "cron", "timezone", "status", "next_tick_at", "last_error"),
     filters=ScheduleFilters,
-    decode=schedule_request,
 ).app()
 
 

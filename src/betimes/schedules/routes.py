@@ -11,15 +11,11 @@ from betimes.core.canonical import encode
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, RequestContext, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of, route
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.schedules.service import Schedules
 from betimes.schedules.views import (
-    SCHEDULE_READ_ONLY,
     BackfillRequest,
     BackfillWritten,
-    ScheduleRequest,
-    ScheduleView,
-    ScheduleWritten,
     Tick,
 )
 
@@ -54,13 +50,7 @@ SCHEDULES = DefinitionRoutes(
     domain="automation",
     tag=TAG,
     service=lambda request: request.services.schedules,
-    request=ScheduleRequest,
-    body=ScheduleRequest,
-    view=ScheduleView,
-    written=ScheduleWritten,
-    filters=filters_of(Schedules.list),
-    read_only=SCHEDULE_READ_ONLY,
-    judges_body=True,
+    types=Schedules,
     example={
         "schedule_id": "brief",
         "cron": "0 7 * * *",

@@ -21,7 +21,7 @@ from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import StreamId
 from betimes.core.zones import zone
-from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems, request_of
+from betimes.domain.definitions import PATCH_TRIES, Definitions, generated_id, raise_problems
 from betimes.domain.derivation import derive
 from betimes.domain.paging import (
     Page,
@@ -73,17 +73,10 @@ from betimes.schedules.views import (
     Tick,
     TickStatus,
     backfill_view,
-    backfill_written,
-    schedule_view,
-    schedule_written,
+    schedule_outlook,
 )
 
 Ticks: TypeAlias = list[Tick]
-
-
-def schedule_request(body: Mapping[str, Any]) -> ScheduleRequest:
-    """Return the definition in a body that came over a wire."""
-    return request_of(body, ScheduleRequest, SCHEDULE_READ_ONLY)
 
 
 class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
@@ -93,7 +86,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     read_only = SCHEDULE_READ_ONLY
     request_type = ScheduleRequest
     id_prefix = "sch"
-    views = (schedule_view, schedule_written)
+    view_type, written_type = ScheduleView, ScheduleWritten
     disable_command = DisableSchedule
     rules = SCHEDULE_RULES
 
@@ -105,7 +98,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     ) -> Page[ScheduleView]:
         """List schedules, the last created first."""
         query = StreamQuery(tenant=self.caller.tenant, kind="schedule", among=() if status is None else (status,))
-        return await self._list(query, ["schedules", self.caller.tenant, status], limit, cursor, schedule_view)
+        return await self._list(query, ["schedules", self.caller.tenant, status], limit, cursor, self._view)
 
     async def delete(self, schedule_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("schedule", schedule_id), DeleteSchedule(if_match))
@@ -129,6 +122,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         kind = DefineSchedule if definition.enabled else ShelveSchedule
         command = kind(definition, if_version, self.caller.application, self.caller.scopes)
         return await self._change_definition(stream, command, key, request)
+
+    def _shown_fields(self, state: ScheduleState) -> tuple[Any, ...]:
+        return schedule_outlook(state), state.definition, state
 
     def _warnings(self, state: ScheduleState) -> builtins.list[Remark]:
         definition, found = state.definition, []
@@ -263,7 +259,8 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         return await self._backfill_written(recorded)
 
     async def _backfill_written(self, recorded: Recorded) -> BackfillWritten:
-        return backfill_written(recorded.stream.id, await self.state_after(recorded), recorded.segment_id)
+        state, backfill_id = await self.state_after(recorded), recorded.stream.id
+        return derive(BackfillWritten, state, backfill_id=backfill_id, segment_id=recorded.segment_id)
 
     async def _found_backfill(self, schedule_id: str, backfill_id: str) -> BackfillState:
         state: BackfillState = await self.require_state(self.stream("backfill", backfill_id))

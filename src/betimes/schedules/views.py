@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -95,7 +95,6 @@ class ScheduleRequest(
         return derive(ScheduleDefinition, self)
 
 
-Shown = TypeVar("Shown", bound=JsonView)
 ScheduleStatus: TypeAlias = Literal["active", "paused", "ended", "error"]
 TickStatus: TypeAlias = Literal["fired", "skipped", "failed"]
 
@@ -133,22 +132,19 @@ class ScheduleWritten(ScheduleView, frozen=True, kw_only=True):
 SCHEDULE_READ_ONLY = read_only_fields(ScheduleWritten, ScheduleRequest)
 
 
-def schedule_view(schedule_id: str, state: ScheduleState) -> ScheduleView:
-    return _schedule(ScheduleView, schedule_id, state)
+class ScheduleOutlook(msgspec.Struct, frozen=True):
+    """The fields of an answer that are computed from a schedule's state."""
+
+    next_tick_at: Instant | None
+    next_ticks: list[datetime]
+    recurrence_text: str
 
 
-def schedule_written(
-    schedule_id: str, state: ScheduleState, warnings: list[Remark], segment_id: str
-) -> ScheduleWritten:
-    return _schedule(ScheduleWritten, schedule_id, state, warnings=warnings, segment_id=segment_id)
-
-
-def _schedule(kind: type[Shown], schedule_id: str, state: ScheduleState, **given: Any) -> Shown:
+def schedule_outlook(state: ScheduleState) -> ScheduleOutlook:
     # The nominal instant, which its run is about; when it is due after its jitter is nobody's business but the alarm's.
-    given["next_tick_at"] = state.next.tick_at if state.next else None
-    given["next_ticks"] = [moment(at) for at in _next_ticks(state)]
-    given["recurrence_text"] = state.definition.recurrence.describe()
-    return derive(kind, state.definition, state, schedule_id=schedule_id, **given)
+    next_tick_at = state.next.tick_at if state.next else None
+    ticks = [moment(at) for at in _next_ticks(state)]
+    return ScheduleOutlook(next_tick_at, ticks, state.definition.recurrence.describe())
 
 
 def _next_ticks(state: ScheduleState) -> Iterator[Instant]:
@@ -222,12 +218,4 @@ class BackfillWritten(BackfillView, frozen=True, kw_only=True, rename={"from_": 
 
 
 def backfill_view(backfill_id: str, state: BackfillState) -> BackfillView:
-    return _backfill(BackfillView, backfill_id, state)
-
-
-def backfill_written(backfill_id: str, state: BackfillState, segment_id: str) -> BackfillWritten:
-    return _backfill(BackfillWritten, backfill_id, state, segment_id=segment_id)
-
-
-def _backfill(kind: type[Shown], backfill_id: str, state: BackfillState, **given: Any) -> Shown:
-    return derive(kind, state, backfill_id=backfill_id, **given)
+    return derive(BackfillView, state, backfill_id=backfill_id)

@@ -12,7 +12,6 @@ from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
-from betimes.sensors.service import sensor_request
 
 SensorName = Annotated[str, Parameter(help="The sensor.")]
 
@@ -31,7 +30,6 @@ sensor = DefinitionCommands(
     service=lambda services: services.sensors,
     columns=("sensor_id", "sensor_type", "status", "next_evaluation_at", "consecutive_errors", "last_error"),
     filters=SensorFilters,
-    decode=sensor_request,
     put_note="; a new one shows its secret, once",
 ).app()
 

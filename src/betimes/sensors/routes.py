@@ -17,11 +17,11 @@ from betimes.http.batches import batch
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import Answer, RequestContext, answer_of
-from betimes.http.service_calls import ServiceCalls, filters_of, route
+from betimes.http.service_calls import ServiceCalls, route
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.sensors.proof import Proof
 from betimes.sensors.service import UNPROVEN, Sensors
-from betimes.sensors.views import SENSOR_READ_ONLY, EvaluationView, SensorRequest, SensorView, SensorWritten
+from betimes.sensors.views import EvaluationView, SensorWritten
 
 TAG = "Automation"
 SENSOR = "/v1/sensors/{sensor_id}"
@@ -112,13 +112,7 @@ SENSORS = DefinitionRoutes(
     domain="automation",
     tag=TAG,
     service=lambda request: request.services.sensors,
-    request=SensorRequest,
-    body=SensorRequest,
-    view=SensorView,
-    written=SensorWritten,
-    filters=filters_of(Sensors.list),
-    read_only=SENSOR_READ_ONLY,
-    judges_body=True,
+    types=Sensors,
     example={
         "sensor_id": "orders",
         "sensor_type": "push",

@@ -23,7 +23,7 @@ from betimes.core.errors import BetimesError, Invalid, NotFound, Refused
 from betimes.core.names import Id
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import EffectId, StreamId
-from betimes.domain.definitions import Definitions, raise_problems, request_of, targets_of
+from betimes.domain.definitions import Definitions, raise_problems, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import handler_problems
 from betimes.domain.paging import Page, check_filters
@@ -70,19 +70,12 @@ from betimes.sensors.views import (
     dry_run_view,
     evaluation_in,
     evaluation_rows,
-    sensor_view,
-    sensor_written,
 )
 
 Evaluate: TypeAlias = Callable[[str, Evaluator, Mapping[str, Any], int], Awaitable[Any]]
 """Calls an evaluator for a tenant with a body, within so many seconds."""
 OUTCOME_PAGES = 5
 UNPROVEN = "the message is not authenticated: no such sensor, or its proof is wrong"
-
-
-def sensor_request(body: Mapping[str, Any]) -> SensorRequest:
-    """Return the definition in a body that came over a wire."""
-    return request_of(body, SensorRequest, SENSOR_READ_ONLY)
 
 
 class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
@@ -92,7 +85,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     read_only = SENSOR_READ_ONLY
     request_type = SensorRequest
     id_prefix = "sen"
-    views = (sensor_view, sensor_written)
+    view_type, written_type = SensorView, SensorWritten
     disable_command = DisableSensor
     rules = SENSOR_RULES
 
@@ -117,7 +110,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         among = () if status is None or sensor_type is not None else (status,)
         query = StreamQuery(tenant=self.caller.tenant, kind="sensor", owner=sensor_type, among=among)
         filters = ["sensors", self.caller.tenant, status, sensor_type]
-        return await self._list(query, filters, limit, cursor, sensor_view, lambda row: status in (None, row.status))
+        return await self._list(query, filters, limit, cursor, self._view, lambda row: status in (None, row.status))
 
     async def delete(self, sensor_id: str, *, if_match: int | None = None) -> None:
         await self.change(self.stream("sensor", sensor_id), DeleteSensor(if_match))

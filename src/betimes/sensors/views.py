@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -34,7 +34,6 @@ from betimes.sensors.model import (
     SensorState,
 )
 
-Shown = TypeVar("Shown", bound=JsonView)
 SensorStatus: TypeAlias = Literal["active", "paused", "error"]
 SensorType: TypeAlias = Literal["push", "poll"]
 
@@ -78,18 +77,6 @@ class SensorWritten(SensorView, frozen=True, kw_only=True):
 
 
 SENSOR_READ_ONLY = read_only_fields(SensorWritten, SensorRequest)
-
-
-def sensor_view(sensor_id: str, state: SensorState) -> SensorView:
-    return _sensor(SensorView, sensor_id, state)
-
-
-def sensor_written(sensor_id: str, state: SensorState, warnings: list[Remark], segment_id: str) -> SensorWritten:
-    return _sensor(SensorWritten, sensor_id, state, warnings=warnings, segment_id=segment_id)
-
-
-def _sensor(kind: type[Shown], sensor_id: str, state: SensorState, **given: Any) -> Shown:
-    return derive(kind, state.definition, state, sensor_id=sensor_id, **given)
 
 
 class SecretView(JsonView, frozen=True):
