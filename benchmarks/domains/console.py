@@ -3,8 +3,9 @@
 Pages are those of a town of forty people in a real Chromium. Load comes from a server in a process of its own, at
 100,000 verdicts a minute, in alternating rounds with no viewer, one and twenty. Shares are of the processor's time,
 which a busy machine distorts less than the clock on the wall; where it cannot keep up, they are scaled to the load.
-What the first viewer costs is less than such rounds differ by themselves, so it is the time of the frames, made one a
-second between the verdicts that they tell of.
+What viewers cost is less than such rounds differ by themselves, so it is counted: of a further viewer the time of the
+server's loop in its request, by frame; of the first one also the time of making the frame, one a second between the
+verdicts that it tells of.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ from betimes.app.bootstrap import log_warnings
 from betimes.app.routes import ROUTES
 from betimes.console.site import START, load_assets, modules_of
 from betimes.http.process import Process as ServerProcess
+from betimes.ledger.pulse import BEAT_S
 from tests.console.town import populated
 from tests.console.visits import described_routes, open_browser, visit
 
@@ -43,7 +45,9 @@ FLAT_VERDICTS = 6_000
 """Whatever the scale: some seconds, for a round shorter than a beat of the pulse has all of its cost or nothing."""
 VISITS = 3
 ROUNDS = 4
-FRAMES = 12
+BEATS_MIN = 3
+"""Whatever the scale: a round has some frames."""
+FRAMES = 20
 WATCH_CONTENT = (
     "new MutationObserver((_, watcher) => { if (document.querySelector('main h1')) {"
     " window.firstContentMs = performance.now(); watcher.disconnect(); } })"
@@ -73,14 +77,18 @@ async def console(kind: str, scale: float) -> list[Row]:
     return [{"store": kind, **row} for row in rows]
 
 
-def _row(what: str, measured: float, goal: float, unit: str, note: str = "", *, at_least: bool = False) -> Row:
+def _row(what: str, measured: float, goal: float | None, unit: str, note: str = "", *, at_least: bool = False) -> Row:
     return {
         "what": what,
         "measured": round(measured, 3),
-        "goal": f"{'≥' if at_least else '≤'} {goal:g} {unit}".strip(),
-        "of_goal": round(measured / goal, 3),
+        "goal": "" if goal is None else f"{'≥' if at_least else '≤'} {goal:g} {unit}".strip(),
+        "of_goal": "" if goal is None else round(measured / goal, 3),
         "note": note,
     }
+
+
+def _load_text() -> str:
+    return f"a load of {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} a core"
 
 
 # -- pages
@@ -100,7 +108,7 @@ async def _page_rows() -> list[Row]:
     most, largest, slowest = (max(costs, key=lambda one: one[place]) for place in (1, 2, 3))
     typical = median(one.first_ms for one in costs)
     thread = max(costs, key=lambda one: one.first_cpu_ms)
-    busy = f"median {typical:.0f} ms, at a load of {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} a core"
+    busy = f"median {typical:.0f} ms, at {_load_text()}"
     return [
         _row("requests for a page", most.requests, 12, "", f"worst: /console{most.path}"),
         _row("DOM nodes of a page", largest.nodes, 3_000, "", f"worst: /console{largest.path}"),
@@ -138,6 +146,8 @@ class LoadedServer:
     def __init__(self, process: Process, address: str) -> None:
         self._process = process
         self.address = address
+        self.frames = 0
+        """That viewers have got."""
 
     async def spend(self, line: str) -> Spent:
         assert self._process.stdin is not None
@@ -160,8 +170,8 @@ class LoadedServer:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(self.address).port)
         try:
             writer.write(_STREAM.encode())
-            while await reader.read(1 << 16):
-                pass
+            while line := await reader.readline():
+                self.frames += line == b"event: frame\n"
         finally:
             writer.close()
 
@@ -179,29 +189,56 @@ async def loaded_server(url: str) -> AsyncIterator[LoadedServer]:
         await process.wait()
 
 
+class Round(NamedTuple):
+    """What some seconds of the offered load took beside viewers, and how many frames these got."""
+
+    spent: Spent
+    frames: int
+
+
 async def _viewer_rows(load: LoadedServer, scale: float) -> list[Row]:
     """Compare rounds that stood next to each other: with no viewer, one and twenty."""
-    found: dict[int, list[Spent]] = {0: [], 1: [], VIEWERS: []}
+    found: dict[int, list[Round]] = {0: [], 1: [], VIEWERS: []}
     flat: dict[int, list[Spent]] = {0: [], VIEWERS: []}
     for number in range(ROUNDS):
         for wanted in sorted(found, reverse=number % 2 == 1):
             async with load.viewers(wanted):
-                found[wanted].append(await load.spend(f"offer {OFFERED_S * scale}"))
+                before = load.frames
+                spent = await load.spend(f"offer {max(OFFERED_S * scale, BEATS_MIN)}")
+                found[wanted].append(Round(spent, load.frames - before))
                 if wanted in flat:
                     flat[wanted].append(await load.spend(f"flat {FLAT_VERDICTS}"))
-    alone, first, all_of_them = ([_share(one) for one in found[wanted]] for wanted in found)
-    each = median((b - a) / (VIEWERS - 1) for a, b in zip(first, all_of_them, strict=True))
-    reached = f"{median(one.verdicts / one.wall_s for one in found[0]):,.0f} of {PER_S:,.0f} verdicts/s"
-    spread = ", ".join(f"{b - a:.1f}" for a, b in zip(alone, first, strict=True))
     frames = [_share(await load.spend(f"frame {PER_S:.0f}")) for _ in range(FRAMES)]
-    beside = f"frames of {PER_S:,.0f} verdicts, up to {max(frames):.1f}; rounds under load differ by {spread}"
+    offered = {wanted: [one.spent for one in rounds] for wanted, rounds in found.items()}
+    reached = (
+        f"{median(one.verdicts / one.wall_s for one in offered[0]):,.0f} of {PER_S:,.0f} verdicts/s, at {_load_text()}"
+    )
     return [
-        _row("server CPU, first viewer", median(frames), 3, "% of a core", beside),
-        _row("server CPU, each further", each, 0.3, "% of a core", f"{VIEWERS} viewers"),
-        _row("verdict rate with 20 viewers, offered", _rate_ratio(found), 0.95, "", reached, at_least=True),
-        _row("verdict rate with 20 viewers, flat out", _rate_ratio(flat), 0.95, "", at_least=True),
-        _row("verdicts per CPU second with 20, flat out", _thrift_ratio(flat), 0.95, "", at_least=True),
+        *_server_rows(frames, found),
+        _row("verdict rate with 20 viewers, offered", _rate_ratio(offered), 0.95, "", reached, at_least=True),
+        _row("verdict rate with 20 viewers, flat out", _rate_ratio(flat), None, "", "beyond the load of the bounds"),
+        _row("verdicts per CPU second with 20, flat out", _thrift_ratio(flat), None, ""),
     ]
+
+
+def _server_rows(frames: list[float], found: dict[int, list[Round]]) -> list[Row]:
+    """Return what the first viewer costs, for whom frames are made, and what each further one, who gets the same."""
+    pairs = list(zip(found[1], found[VIEWERS], strict=True))
+    further = [(_loop_share(b, VIEWERS) - _loop_share(a, 1)) / (VIEWERS - 1) for a, b in pairs]
+    each = median(further)
+    low, _, high = quantiles(frames, n=4)
+    middle = f"{median(frames):.2f}, half of {FRAMES} within {low:.2f}–{high:.2f}"
+    made = f"making a frame of {PER_S:,.0f} verdicts: {middle}; sending it: {each:.3f}"
+    spread = f"{VIEWERS} viewers; {ROUNDS} rounds: {min(further):.3f}–{max(further):.3f}"
+    return [
+        _row("server CPU, first viewer", median(frames) + each, 3, "% of a core", made),
+        _row("server CPU, each further", each, 0.3, "% of a core", spread),
+    ]
+
+
+def _loop_share(found: Round, viewers: int) -> float:
+    """Return the percentage of a core that the loop spends on so many viewers, who get a frame a second."""
+    return 100 * viewers * found.spent.viewers_s / found.frames / BEAT_S
 
 
 def _share(spent: Spent) -> float:

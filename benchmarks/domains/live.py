@@ -36,6 +36,8 @@ class Spent(NamedTuple):
     verdicts: int
     wall_s: float
     cpu_s: float
+    viewers_s: float = 0.0
+    """Of the processor's time, what answered viewers, where that is measured."""
 
 
 class Watched:
