@@ -30,6 +30,7 @@ from betimes.domain.requests import in_slices, read_off_loop
 from betimes.domain.saved_responses.service import Answers
 from betimes.domain.service import Caller
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
+from betimes.http.dry_runs import HEADERS as DRY_RUN_HEADERS
 from betimes.http.dry_runs import caller_who_tries, open_trial, trial_of, wrap_answer
 from betimes.http.guard import Guard
 from betimes.http.problems import HttpProblem, problem_of
@@ -120,7 +121,8 @@ class Endpoint:
         await response(scope, receive, send)
 
     async def _answer(self, request: IncomingRequest, route: Route, correlation: str) -> Answer | Response:
-        trial = trial_of(route, request.first_headers)
+        headers = request.first_headers
+        trial = None if headers.keys().isdisjoint(DRY_RUN_HEADERS) else trial_of(route, headers)
         caller, scopes, key_id = await self._guard.caller(request, route, correlation, trial)
         if route.scope != PUBLIC:
             request.tenant = caller.tenant
