@@ -4,8 +4,7 @@ candidate would have changed. The same ledger and the same plan give the same by
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -226,21 +225,9 @@ def _candidate(
 
 def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally:
     """Return one tally of all parts."""
-    whole = WorldTally(
-        _sum_counts(tally.answers for tally in tallies),
-        [sum(hour) for hour in zip(*(tally.hours for tally in tallies), strict=True)] or [0] * 24,
-        _sum_counts(tally.people for tally in tallies),
-        _sum_counts(tally.nights for tally in tallies),
-        sum(tally.runs for tally in tallies),
-        _sum_counts(tally.flips for tally in tallies),
-        _sum_counts(tally.subjects for tally in tallies),
-        {},
-        _sum_counts(tally.fallbacks for tally in tallies),
-        _sum_counts(tally.refused for tally in tallies),
-        sum(tally.gone for tally in tallies),
-        [sum(hour) for hour in zip(*(tally.week for tally in tallies), strict=True)] or [0] * WEEK_HOURS,
-    )
+    whole = WorldTally()
     for tally in tallies:
+        whole.add(tally)
         for flip, samples in tally.samples.items():
             whole.samples.setdefault(flip, []).extend(samples)
     for samples in whole.samples.values():
@@ -252,13 +239,6 @@ def merge_tallies(tallies: Sequence[WorldTally], samples_max: int) -> WorldTally
 
 def _days(week: list[int]) -> list[list[int]]:
     return [week[start : start + 24] for start in range(0, WEEK_HOURS, 24)]
-
-
-def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
-    return dict(total)
 
 
 def _sort_counts(counts: dict[str, int]) -> dict[str, int]:

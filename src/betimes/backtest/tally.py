@@ -83,6 +83,16 @@ class WorldTally(msgspec.Struct):
     week: list[int] = msgspec.field(default_factory=lambda: [0] * WEEK_HOURS)
     """The same as `hours` for each hour of their own week, from Monday on."""
 
+    def add(self, other: WorldTally) -> None:
+        """Count what another part counted; samples are left out."""
+        for name in ("answers", "people", "nights", "flips", "subjects", "fallbacks", "refused"):
+            for counted, count in getattr(other, name).items():
+                bump(getattr(self, name), counted, count)
+        self.hours = [sum(pair) for pair in zip(self.hours, other.hours, strict=True)]
+        self.week = [sum(pair) for pair in zip(self.week, other.week, strict=True)]
+        self.runs += other.runs
+        self.gone += other.gone
+
     def differs(self, sample: Sample, samples_max: int) -> None:
         """Count a question that was answered differently; of each kind the first few are kept."""
         stream = sample.stream

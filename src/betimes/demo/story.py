@@ -63,18 +63,12 @@ async def _burst(bt: Betimes) -> AsyncIterator[StoryLine]:
             account_id="acct-7", trigger_type="SIGNAL_ARRIVED", idempotency_key=name, payload={"signal": name}
         )
         verdict = await bt.runs.trigger(request)
-        yield StoryLine(
-            scene=scene,
-            at=_now(bt),
-            what=f"{request.trigger_type} {name}",
-            answer=verdict.result,
-            reasons=(verdict.reason,),
-            why=verdict.explanation,
-        )
+        what = f"{request.trigger_type} {name}"
+        yield _line(bt, scene, what, verdict.result, verdict.explanation, (verdict.reason,))
         await bt.advance(by_s=wait_s)
     await bt.advance(by_s=600)
     for run in (await bt.runs.runs()).items[::-1]:
-        yield StoryLine(scene=scene, at=_now(bt), what=f"the run of {run.idempotency_key}", answer=run.status)
+        yield _line(bt, scene, f"the run of {run.idempotency_key}", run.status)
 
 
 async def _night(bt: Betimes) -> AsyncIterator[StoryLine]:
@@ -86,20 +80,14 @@ async def _night(bt: Betimes) -> AsyncIterator[StoryLine]:
         note = {"event_id": event_id, "user_id": "ana", "event_type": kind, "title": title, "message": message}
         hint = {"priority_hint": priority} if priority else {}
         verdict = await bt.notifications.send({**note, **hint, "source": "demo", "channels": ["push"]})
-        yield StoryLine(
-            scene=scene,
-            at=_now(bt),
-            what=f"{title}: “{message}”",
-            answer=verdict.outcome,
-            reasons=tuple(verdict.reasons),
-            why=verdict.explanation,
-        )
+        what = f"{title}: “{message}”"
+        yield _line(bt, scene, what, verdict.outcome, verdict.explanation, tuple(verdict.reasons))
     hours = (("2026-03-25T06:05:00Z", "after seven"), ("2026-03-25T07:35:00Z", "after the digest of half past eight"))
     for at, what in hours:
         await bt.advance(to=at)
         found = [(title, await bt.notifications.notification(event_id)) for event_id, _, _, title, _ in NOTES]
         states = ", ".join(f"{title} {note.status}" for title, note in found)
-        yield StoryLine(scene=scene, at=_now(bt), what=what, answer=states)
+        yield _line(bt, scene, what, states)
 
 
 async def _clocks(bt: Betimes) -> AsyncIterator[StoryLine]:
@@ -141,13 +129,8 @@ async def _wish(bt: Betimes, prices: dict[str, Decimal]) -> AsyncIterator[StoryL
         await bt.advance(by_s=wait.total_seconds())
         intent = await bt.intents.get("nvda-130")
         cooling = f" It cools down for {intent.cooldown_remaining_hours} h." if intent.in_cooldown else ""
-        yield StoryLine(
-            scene=scene,
-            at=_now(bt),
-            what=f"NVDA at {price}",
-            answer=intent.last_status or "not looked at",
-            why=f"Fires so far: {intent.execution_count}.{cooling}",
-        )
+        why = f"Fires so far: {intent.execution_count}.{cooling}"
+        yield _line(bt, scene, f"NVDA at {price}", intent.last_status or "not looked at", why)
     await bt.intents.disable("nvda-130")
 
 
@@ -160,13 +143,8 @@ async def _fading(bt: Betimes) -> AsyncIterator[StoryLine]:
         await bt.advance(by_s=days * 86_400)
         score = await bt.scores.get("fern")
         forecast = score.forecast and score.forecast.zero_at
-        yield StoryLine(
-            scene=scene,
-            at=_now(bt),
-            what=f"the score is {score.score:.2f}",
-            answer=score.game_status.replace("_", " "),
-            why=f"If nobody does anything, it is over at {_iso(forecast)}." if forecast else "",
-        )
+        why = f"If nobody does anything, it is over at {_iso(forecast)}." if forecast else ""
+        yield _line(bt, scene, f"the score is {score.score:.2f}", score.game_status.replace("_", " "), why)
     (last, *_) = (await bt.scores.history("fern")).items
     yield StoryLine(scene=scene, at=_iso(last.timestamp), what="the last entry of its history", answer=last.event_type)
 
@@ -185,6 +163,11 @@ async def replay(bt: Betimes, scene: str, at: str = "") -> StoryLine:
         what=f"{report.segments:,} segments of {report.streams:,} streams replayed",
         answer="the same, byte for byte" if report.is_sound else "NOT the same",
     )
+
+
+def _line(bt: Betimes, scene: str, what: str, answer: str, why: str = "", reasons: tuple[str, ...] = ()) -> StoryLine:
+    """Return a line about what is so now."""
+    return StoryLine(scene=scene, at=_now(bt), what=what, answer=answer, reasons=reasons, why=why)
 
 
 def _now(bt: Betimes) -> str:

@@ -19,63 +19,47 @@ database that nothing has been written to. A failed check raises `AssertionError
 from __future__ import annotations
 
 import inspect
-from types import ModuleType
+from importlib import import_module
 
-from betimes.testing.conformance import (
-    atomicity,
-    attempts,
-    calls,
-    columns,
-    due,
-    holds,
-    keys,
-    ledger,
-    listing,
-    locks,
-    read_model,
-    row_locks,
-    sends,
-    shares,
-    streams,
-    upkeep,
-    walks,
-)
-from betimes.testing.conformance import optimistic_commit as presuming
 from betimes.testing.conformance.pairs import Check, Pair, Traits, run
 from betimes.testing.conformance.random_walk import walk
 
 __all__ = ["CHECKS", "ROW_LOCK_CHECKS", "Check", "Pair", "Traits", "checks_for", "run", "walk"]
 
 
-def _checks_of(*themes: ModuleType) -> tuple[Check, ...]:
+THEMES = (
+    "streams",
+    "columns",
+    "locks",
+    "keys",
+    "atomicity",
+    "optimistic_commit",
+    "sends",
+    "calls",
+    "attempts",
+    "due",
+    "shares",
+    "holds",
+    "ledger",
+    "listing",
+    "upkeep",
+    "walks",
+    "read_model",
+)
+
+
+def _checks_of(*themes: str) -> tuple[Check, ...]:
+    modules = [import_module(f"{__name__}.{theme}") for theme in themes]
     return tuple(
         function
-        for theme in themes
-        for name, function in vars(theme).items()
-        if inspect.iscoroutinefunction(function) and function.__module__ == theme.__name__ and name[0] != "_"
+        for module in modules
+        for name, function in vars(module).items()
+        if inspect.iscoroutinefunction(function) and function.__module__ == module.__name__ and name[0] != "_"
     )
 
 
-CHECKS = _checks_of(
-    streams,
-    columns,
-    locks,
-    keys,
-    atomicity,
-    presuming,
-    sends,
-    calls,
-    attempts,
-    due,
-    shares,
-    holds,
-    ledger,
-    listing,
-    upkeep,
-    walks,
-    read_model,
-)
-ROW_LOCK_CHECKS = _checks_of(row_locks)
+CHECKS = _checks_of(*THEMES)
+ROW_LOCK_CHECKS = _checks_of("row_locks")
 
 
 def checks_for(traits: Traits) -> tuple[Check, ...]:

@@ -6,14 +6,14 @@ Every error raised here keeps the store contract: all but `Unknown` mean that no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.store import Changes, DueBounds, DueIndex, DueTenants, Lease, LockRequest, OwedIndex, WaitingSend
+from betimes.engine.store import Changes, DueBounds, DueIndex, DueTenants, Lease, LockRequest, WaitingSend
 from betimes.stores.memory import MemoryStore
 from betimes.stores.memory.transaction import MemoryTx
 from betimes.testing.simulator.faults import NO_FAULTS
@@ -191,30 +191,26 @@ class Connection(MemoryStore):
         async with super().begin_due(index, kinds, limit, **bounds) as tx:
             yield tx
 
-    async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
+    async def due_tenants(self, *args: Any, **kwargs: Any) -> DueTenants:
         await self.reach("due_tenants")
-        return await super().due_tenants(index, names, after=after, limit=limit)
+        return await super().due_tenants(*args, **kwargs)
 
     async def now(self) -> Instant:
         await self.reach("now")
         return await super().now()
 
-    async def next_due(
-        self, index: DueIndex, kinds: Sequence[str], executors: Sequence[str] = (), *, tenant: str | None = None
-    ) -> Instant | None:
+    async def next_due(self, *args: Any, **kwargs: Any) -> Instant | None:
         await self.reach("next_due")
-        return await super().next_due(index, kinds, executors, tenant=tenant)
+        return await super().next_due(*args, **kwargs)
 
     async def snooze(self, stream: StreamId, version: int, until: Instant, error: str = "") -> None:
         await self.reach("snooze")
         await super().snooze(stream, version, until, error)
         self._answer("snooze")
 
-    async def lease_calls(
-        self, executors: Sequence[str], limit: int, *, shares: Mapping[str, int] | None = None
-    ) -> list[Lease]:
+    async def lease_calls(self, *args: Any, **kwargs: Any) -> list[Lease]:
         await self.reach("lease_calls")
-        leases = await super().lease_calls(executors, limit, shares=shares)
+        leases = await super().lease_calls(*args, **kwargs)
         self.server.note_leases(leases)
         self._answer("lease_calls")
         return leases
