@@ -16,6 +16,7 @@ from betimes.core.instants import DAY
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.postgres import PostgresStore
+from betimes.stores.postgres.functions import qualify_names
 from betimes.stores.postgres.statements import Prepared
 from betimes.stores.sqlite import SqliteStore
 from tests.postgres import PATIENCE, fresh_schema, raw_connection, server_dsn
@@ -120,7 +121,7 @@ async def test_postgres_passes_over_blocks_behind_a_segment_dated_ahead(backward
         await connection.execute(
             f"INSERT INTO {schema}.ledger ({COLUMNS}) {row} FROM generate_series(1, {COUNT}) n ORDER BY n"
         )
-        await connection.execute(f"SELECT {schema}.end_ledger_blocks({COUNT})")
+        await connection.execute(qualify_names(schema, f"SELECT betimes.end_ledger_blocks({COUNT})"))
         await connection.execute(f"ANALYZE {schema}.ledger; ANALYZE {schema}.ledger_block")
         store.sent.clear()
         found = await store.ledger(LedgerQuery(tenant="acme", since_at=SINCE_AT, backwards=backwards, limit=500))

@@ -11,6 +11,7 @@ import pytest
 from betimes.core.errors import Invalid, NewerVersion, Unavailable, UnsafeDurability
 from betimes.engine.store import LedgerQuery
 from betimes.stores.postgres import PostgresStore
+from betimes.stores.postgres.functions import function_set
 from betimes.stores.postgres.migrations import migrations
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import A, locking, moved, stream, together
@@ -53,6 +54,8 @@ async def test_processes_that_start_together_migrate_once() -> None:
         ] * 4
         applied = await connection.fetch(f"SELECT number, checksum FROM {schema}.migration ORDER BY number")
         assert [tuple(row) for row in applied] == [(known.number, known.checksum) for known in migrations()]
+        sets = await connection.fetch(f"SELECT checksum FROM {schema}.function_set")
+        assert [tuple(row) for row in sets] == [(function_set().checksum,)]
 
 
 async def test_an_open_database_needs_no_right_to_create() -> None:
@@ -179,8 +182,8 @@ async def test_a_server_with_too_many_connections_is_unavailable() -> None:
 
 
 BEFORE_BLOCKS = """
-DROP TRIGGER ledger_block_written ON {0}.ledger; DROP FUNCTION {0}.ledger_block_written, {0}.end_ledger_blocks;
-DROP TABLE {0}.ledger_block; DROP INDEX {0}.ledger_key; DELETE FROM {0}.migration WHERE number = 5
+DROP TRIGGER ledger_block_written ON {0}.ledger; DROP TABLE {0}.ledger_block; DROP INDEX {0}.ledger_key;
+DELETE FROM {0}.migration WHERE number = 5
 """
 
 

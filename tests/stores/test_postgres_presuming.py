@@ -16,8 +16,9 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import Changes, KeyWrite, LockRequest
 from betimes.stores.postgres import PostgresStore
+from betimes.stores.postgres.functions import SCHEMA
 from betimes.stores.postgres.optimistic_commit import HEARD_S_MAX, EstimatedClock
-from betimes.stores.postgres.statements import SCHEMA, script
+from betimes.stores.postgres.statements import script
 from betimes.stores.postgres.transaction import SCRIPT_MAX
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KEY, A, B, keyed, moved, stream, together, turn_of, waiting

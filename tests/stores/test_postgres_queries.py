@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.core.streams import EffectId, StreamId
+from betimes.stores.postgres.functions import qualify_names
 from betimes.stores.postgres.statements import prepare_statement
 from tests.postgres import opened_stores, raw_connection, server_dsn
 
@@ -181,7 +182,7 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
             '', '', ''
         FROM generate_series(1, {count}) n
     """)
-    await connection.execute(f"SELECT {schema}.end_ledger_blocks({count // 1024 * 1024})")
+    await connection.execute(qualify_names(schema, f"SELECT betimes.end_ledger_blocks({count // 1024 * 1024})"))
     await connection.execute(f"ANALYZE {schema}.ledger; ANALYZE {schema}.ledger_block")
 
 

@@ -2,7 +2,8 @@
 
 A store promises five errors and no other. `refused` says which one an error of the driver or of the server is:
 
-- a version, key or lease that is not as expected has a SQLSTATE of its own (`BT001`–`BT003`, see `0003_commit.sql`);
+- a version, key or lease that is not as expected has a SQLSTATE of its own (`BT001`–`BT003`, see
+  `functions/commit.sql`);
 - a deadlock or serialisation failure broke the transaction off: `Conflict`, decide again;
 - everything else means that nothing was written: `Unavailable`, unless the connection was lost while something that
   commits was under way. Then, and only then, the outcome is `Unknown`.
@@ -25,6 +26,10 @@ _REFUSALS: dict[str, type[StoreError]] = {
     "23505": Conflict,  # unique_violation: the version is on the ledger already
 }
 
+_FUNCTIONS_GONE = (
+    "the functions this process calls are not there; if a newer betimes has migrated the database, restart this process"
+    " with that one, else open() the store first"
+)
 _NEXT_STEPS: dict[str, str] = {
     "55P03": "another transaction held what was asked for until the lock time-out; try again",
     "25006": "it is read-only; point the DSN at the primary",
@@ -37,7 +42,8 @@ _NEXT_STEPS: dict[str, str] = {
     "3D000": "there is no such database; create it or correct the DSN",
     "42501": "the role lacks a privilege; grant it, or run the migrations with a role that has it",
     "42P01": "a table is missing; open() the store first",
-    "42883": "a function is missing; open() the store first",
+    "42704": _FUNCTIONS_GONE,
+    "42883": _FUNCTIONS_GONE,
     "57P01": "it is shutting down; try again",
     "57P02": "it crashed; try again",
     "57P03": "it is starting up or shutting down; try again",
@@ -99,6 +105,9 @@ def _never_began(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
+    # A statement that was prepared with types that are gone.
+    if str(error).startswith("cache lookup failed for type"):
+        return _FUNCTIONS_GONE
     if isinstance(error, TimeoutError):
         return "no answer in time, or all of the pool's connections are busy; try again"
     return f"{error or type(error).__name__}; check that the server is up and reachable, then try again"

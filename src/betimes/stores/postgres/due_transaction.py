@@ -50,10 +50,10 @@ class DueTx(PostgresTx):
         self._guessed = last_reads.versions
         self._moved: dict[StreamId, Row] = {}
 
-    def asks_due(self, name: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
+    def asks_due(self, asked: dict[str, Any]) -> tuple[str, list[Any]]:
         """Return the statement that picks, and reads what the last pick looked at."""
         reads: list[Values] = lock_values(self._guessed, list(self._guessed))
-        return self._statement(name, **asked, reads=reads)
+        return self._statement("begin_due", **asked, reads=reads)
 
     def start(self, session: Session, answer: list[Record]) -> Self:
         self._session = session

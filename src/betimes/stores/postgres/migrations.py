@@ -1,10 +1,14 @@
 """Bringing a database up to date, and refusing one that would lose what it acknowledged.
 
-Migrations are the numbered files of `migrations/`, applied in order, each once, all in one transaction under an
-advisory lock: of many processes that start together one does the work and the others find it done. The table
-`migration` remembers each with the checksum of its file. A database that is ahead of this betimes, or was brought up
-to date by files that are not these, is refused. A database that is up to date is only read, so a role without the
-right to create anything will do.
+Migrations are the numbered files of `migrations/`: tables, columns, indexes and changes of data, applied in order, each
+once. Functions and types are no part of them; they are applied whenever their files have changed, see `functions.py`.
+All of it happens in one transaction under an advisory lock: of many processes that start together one does the work and
+the others find it done. The table `migration` remembers each file with its checksum. A database that is ahead of this
+betimes, or was brought up to date by files that are not these, is refused. A database that is up to date is only read,
+so a role without the right to create anything will do.
+
+A file that was rewritten without changing what it leads to names its former checksum in its first line. (Until
+migration 17 functions were defined in these files too; numbers that are missing held nothing else.)
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.core.errors import NewerVersion, Unavailable, UnsafeDurability
-from betimes.stores.postgres.statements import FOLDER, within
+from betimes.stores.postgres.functions import FOLDER, apply_set, function_set, list_sets, put_in_schema
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT = "10min"
 COMMAND_TIMEOUT_S = 3600.0
 _MUST_BE_ON = ("fsync", "full_page_writes")
+_FORMERLY = "-- formerly: "
 
 
 class Migration(NamedTuple):
@@ -31,6 +36,10 @@ class Migration(NamedTuple):
     name: str
     sql: str
     checksum: str
+
+    def accepts(self, checksum: str) -> bool:
+        """Return whether this file, as it is or as it was, has that checksum."""
+        return checksum == self.checksum or self.sql.startswith(f"{_FORMERLY}{checksum}\n")
 
 
 @cache
@@ -46,7 +55,8 @@ def migrations() -> tuple[Migration, ...]:
 
 async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str) -> None:
     """Apply what is missing; safe when many do so at once."""
-    if not _missing(await _applied_checksums(connection, schema), server):
+    missing = _missing(await _applied_checksums(connection, schema), server)
+    if not missing and function_set().checksum in await list_sets(connection, schema):
         return
     async with connection.transaction():
         # One process may take minutes; the others wait for it, longer than for any other lock.
@@ -55,14 +65,16 @@ async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str
             "SELECT pg_advisory_xact_lock(hashtext('betimes'), hashtext($1))", schema, timeout=COMMAND_TIMEOUT_S
         )
         await connection.execute(_table(schema))
-        for migration in _missing(await _applied_checksums(connection, schema), server):
-            await connection.execute(within(schema, migration.sql), timeout=COMMAND_TIMEOUT_S)
+        missing = _missing(await _applied_checksums(connection, schema), server)
+        for migration in missing:
+            await connection.execute(put_in_schema(schema, migration.sql), timeout=COMMAND_TIMEOUT_S)
             await connection.execute(
                 f"INSERT INTO {schema}.migration (number, name, checksum) VALUES ($1, $2, $3)",
                 migration.number,
                 migration.name,
                 migration.checksum,
             )
+        await apply_set(connection, schema, keep_previous=not missing)
 
 
 def _table(schema: str) -> str:
@@ -90,7 +102,7 @@ def _missing(applied: dict[int, str], server: str) -> list[Migration]:
             f"{server}: its schema is at {max(applied)} and this betimes knows {known[-1].number}; upgrade this process"
         )
     for migration in known:
-        if applied.get(migration.number, migration.checksum) != migration.checksum:
+        if not migration.accepts(applied.get(migration.number, migration.checksum)):
             raise NewerVersion(
                 f"{server}: migration {migration.number} ({migration.name}) was applied by another build of betimes; "
                 "run the build that made the database, or one after it"

@@ -23,7 +23,7 @@ SELECT * FROM betimes.begin_turn(:tenant, :kind, :id, :cached, :collection, :key
 
 -- begin_due: lock streams that are due, then read those of `reads` that moved since they were cached, by their places
 -- (an Append runs its parts in order, and a volatile function sees what was committed before it began)
-SELECT * FROM betimes.begin_due(:index, :kinds, :tenant, :from_at, :until_at, :limit, :now)
+SELECT * FROM betimes.begin_due(:index, :kinds, :held, :tenants, :shares, :from_at, :until_at, :limit, :now)
 UNION ALL
 @read_beside;
 

@@ -1,15 +1,5 @@
 -- Statements by which tenants take turns, written as in `queries.sql`: which have something due, and what to take of each.
 
--- begin_due_in_shares: lock streams of some tenants that are due, of each at most its share
-SELECT * FROM betimes.begin_due_in_shares(:index, :kinds, :tenants, :shares, :until_at, :limit, :now)
-UNION ALL
-@read_beside;
-
--- begin_unheld: lock streams that are due and may fire, of all tenants or of some, of each at most its share
-SELECT * FROM betimes.begin_unheld(:index, :kinds, :held, :tenants, :shares, :from_at, :until_at, :limit, :now)
-UNION ALL
-@read_beside;
-
 -- tenants_with_alarms: the next tenants that have alarms, and whether one of them is due
 WITH RECURSIVE looked_at AS (
     (

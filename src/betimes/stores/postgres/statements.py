@@ -1,8 +1,9 @@
 """The SQL of `queries.sql` and the files beside it as statements with numbered parameters.
 
-The files are written for the schema `betimes`, so that they can be tried as they are; another schema's name is put in
-its place. A line that ends in `--?` narrows a listing and is left out when its parameter, or the value named after it,
-is not given. `@name` stands for the text of another statement: the columns or conditions that several share.
+The files are written for the schema `betimes`; another schema's name is put in its place, and the suffix of their set
+after the names of functions and types (see `functions.py`). A line that ends in `--?` narrows a listing and is left out
+when its parameter, or the value named after it, is not given. `@name` stands for the text of another statement: the
+columns or conditions that several share.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, TypeAlias
 
 from betimes.core.errors import Invalid
+from betimes.stores.postgres.functions import FOLDER, qualify_names
 
-SCHEMA = "betimes"
-FOLDER = files(__package__)
 FILES = ("queries.sql", "lists.sql", "shares.sql", "audit.sql", "read_model.sql")
 
 Prepared: TypeAlias = tuple[str, list[Any]]
@@ -36,11 +35,6 @@ def checked_schema(name: str) -> str:
             f"{name[:60]!r} is not a schema name betimes can use: 1–40 of a-z 0-9 _, not starting with a digit"
         )
     return name
-
-
-def within(schema: str, sql: str) -> str:
-    """The SQL with its names in this schema."""
-    return sql if schema == SCHEMA else re.sub(rf"\b{SCHEMA}\.", f"{schema}.", sql)
 
 
 @cache
@@ -78,7 +72,7 @@ def script(schema: str, name: str, values: Mapping[str, Any]) -> str | None:
 def _form(schema: str, name: str) -> tuple[str, tuple[str, ...]]:
     """A statement with a place for each of its parameters, and their names."""
     # The text becomes a format, in which a percent sign of its own is doubled.
-    first, *rest = _PARAMETER.split(within(schema, statements()[name]).replace("%", "%%"))
+    first, *rest = _PARAMETER.split(qualify_names(schema, statements()[name]).replace("%", "%%"))
     return first + "".join(f"%s{text}" for text in rest[1::2]), tuple(rest[::2])
 
 
@@ -132,7 +126,7 @@ def _number_values(schema: str, name: str, absent: frozenset[str]) -> tuple[str,
         return f"${numbers.setdefault(match[1], len(numbers) + 1)}"
 
     lines = [line for line in statements()[name].splitlines() if not _left_out(line, absent)]
-    return _PARAMETER.sub(number, within(schema, "\n".join(lines))), tuple(numbers)
+    return _PARAMETER.sub(number, qualify_names(schema, "\n".join(lines))), tuple(numbers)
 
 
 def _left_out(line: str, absent: frozenset[str]) -> bool:

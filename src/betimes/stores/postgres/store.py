@@ -56,12 +56,13 @@ from betimes.engine.store import (
 from betimes.stores.postgres import rows
 from betimes.stores.postgres.driver import failures, refusal_of
 from betimes.stores.postgres.due_transaction import DueTx, LastReads
+from betimes.stores.postgres.functions import SCHEMA
 from betimes.stores.postgres.ledger_pages import read_ledger
 from betimes.stores.postgres.migrations import check_durable, check_writable, migrate
 from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.read_model import PostgresReadModel
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
-from betimes.stores.postgres.statements import SCHEMA, Prepared, checked_schema, prepare_statement, script
+from betimes.stores.postgres.statements import Prepared, checked_schema, prepare_statement, script
 from betimes.stores.postgres.transaction import PostgresTx
 
 AUDIT_S = 3_600.0
@@ -127,6 +128,8 @@ class PostgresStore(PostgresReadModel):
         async with self._sessions.session() as session:
             try:
                 await check_writable(session.connection, self._sessions.server)
+                # A process whose functions were dropped by a newer one cannot decide any more.
+                await session.value(self._statement("now"))
                 # a message in the log is flushed to disk like a commit and read by nobody
                 await session.connection.execute("SELECT pg_logical_emit_message(true, 'betimes', '')")
             except failures() as error:
@@ -179,16 +182,18 @@ class PostgresStore(PostgresReadModel):
         shares: Mapping[str, int] | None = None,
     ) -> Transaction[DueTx]:
         tx = DueTx(self._statement, self._script, self._clock, self._time.hear, self._last_reads)
-        asked: dict[str, Any] = {"index": index, "kinds": list(kinds), "limit": limit, "until_at": until_at}
-        if self._held:
-            among = {tenant: limit} if tenant is not None else shares
-            some = {"tenants": None, "shares": None} if among is None else _in_shares(among)
-            due = tx.asks_due("begin_unheld", asked | some | {"held": self._held, "from_at": after and after.at})
-        elif shares is None:
-            due = tx.asks_due("begin_due", asked | {"from_at": after and after.at, "tenant": tenant})
-        else:
-            due = tx.asks_due("begin_due_in_shares", asked | _in_shares(shares))
-        return self._sessions.transaction(due, tx.start)
+        among = {tenant: limit} if tenant is not None else shares
+        asked: dict[str, Any] = {
+            "index": index,
+            "kinds": list(kinds),
+            "held": self._held,
+            "tenants": None if among is None else list(among),
+            "shares": None if among is None else list(among.values()),
+            "from_at": after and after.at,
+            "until_at": until_at,
+            "limit": limit,
+        }
+        return self._sessions.transaction(tx.asks_due(asked), tx.start)
 
     async def due_tenants(self, index: OwedIndex, names: Sequence[str], *, after: str = "", limit: int) -> DueTenants:
         statement = self._statement(
@@ -218,7 +223,9 @@ class PostgresStore(PostgresReadModel):
         if shares is None:
             statement = self._statement("lease_calls", **asked)
         else:
-            statement = self._statement("lease_calls_in_shares", **asked, **_in_shares(shares))
+            statement = self._statement(
+                "lease_calls_in_shares", **asked, tenants=list(shares), shares=list(shares.values())
+            )
         records = await self._sessions.write(statement)
         # A statement that writes returns its rows in no order.
         return [rows.lease(record) for record in sorted(records, key=lambda record: tuple(record[:6]))]
@@ -368,10 +375,6 @@ _OWED_STATEMENTS: Mapping[OwedIndex, str] = {
     "due": "tenants_with_due",
     "call": "tenants_with_calls",
 }
-
-
-def _in_shares(shares: Mapping[str, int]) -> dict[str, Any]:
-    return {"tenants": list(shares), "shares": list(shares.values())}
 
 
 def _name_values(prefix: str, value: StreamId | EffectId | None, kind: type[StreamId | EffectId]) -> dict[str, Any]:

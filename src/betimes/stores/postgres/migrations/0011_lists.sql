@@ -1,3 +1,4 @@
+-- formerly: 6f33316cb09ca72fefac86d2c63b0b41f5e90092d35eeb22af06790fc1218b85
 -- Every list is read along an index, whatever it is narrowed by.
 
 -- Of one status, the newest first; a stream that was deleted has none. Only a change of status touches it.
@@ -27,54 +28,3 @@ CREATE INDEX ledger_kind ON betimes.ledger (tenant, kind, (seq + 0));
 -- All effects, those about to be applied too: nothing it holds ever changes.
 DROP INDEX betimes.effect_created;
 CREATE INDEX effect_created ON betimes.effect (tenant, created_at, kind, id, version, place);
-
--- As before; what is due is picked kind by kind, each along its index.
-CREATE OR REPLACE FUNCTION betimes.begin_due(
-    p_index text, p_kinds text[], p_tenant text, p_from bigint, p_until bigint, p_limit bigint, p_now bigint
-) RETURNS TABLE (
-    now bigint, tenant text, kind text, id text,
-    version bigint, schema integer, state text, at bigint, alarm_at bigint, digest text
-) LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
-DECLARE
-    instant bigint := betimes.clock(p_now);
-    earliest bigint := coalesce(p_from, -9223372036854775808);
-    latest bigint := least(p_until, instant);
-BEGIN
-    RETURN QUERY SELECT instant, NULL, NULL, NULL, NULL::bigint, NULL::integer, NULL, NULL::bigint, NULL::bigint, NULL;
-    IF p_index = 'alarm' THEN
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT s.* FROM betimes.stream s
-            WHERE s.wake_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
-            ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
-        )
-        SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
-        FROM due d ORDER BY d.wake_at, d.tenant, d.kind, d.id;
-    ELSIF p_tenant IS NULL THEN
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT s.* FROM unnest(p_kinds) k
-            CROSS JOIN LATERAL (
-                SELECT * FROM betimes.stream
-                WHERE kind = k AND due_at BETWEEN earliest AND latest
-                ORDER BY due_at, tenant, id LIMIT p_limit FOR UPDATE SKIP LOCKED
-            ) s
-        )
-        SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
-        FROM due d ORDER BY d.due_at, d.tenant, d.kind, d.id LIMIT p_limit;
-    ELSE
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT s.* FROM unnest(p_kinds) k
-            CROSS JOIN LATERAL (
-                SELECT * FROM betimes.stream
-                WHERE tenant = p_tenant AND kind = k AND due_at BETWEEN earliest AND latest
-                ORDER BY due_at, id LIMIT p_limit FOR UPDATE SKIP LOCKED
-            ) s
-        )
-        SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
-        FROM due d ORDER BY d.due_at, d.tenant, d.kind, d.id LIMIT p_limit;
-    END IF;
-END
-$$;

@@ -1,6 +1,10 @@
--- Lock streams that are due and not held, as begin_due and begin_due_in_shares do: of all tenants, the oldest first, or
--- of some, of each at most its share. A held kind of a tenant is named as in 'acme/inbox'.
-CREATE FUNCTION betimes.begin_unheld(
+-- Streams that are due, whichever they are.
+
+-- Lock streams that are due, leaving out those that somebody holds: of all tenants, the oldest first, or of some, of each
+-- at most its share, the oldest of each first, then the next of each. The first row has only the time. What is due to be
+-- claimed or swept is picked kind by kind, each along its index. Kinds of a tenant that are passed over are named as in
+-- 'acme/inbox'.
+CREATE FUNCTION betimes.begin_due(
     p_index text, p_kinds text[], p_held text[], p_tenants text[], p_shares bigint[],
     p_from bigint, p_until bigint, p_limit bigint, p_now bigint
 ) RETURNS TABLE (
@@ -19,7 +23,7 @@ BEGIN
         WITH due AS MATERIALIZED (
             SELECT s.* FROM betimes.stream s
             WHERE s.wake_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds)
-                AND (s.tenant || '/' || s.kind) <> ALL (p_held)
+                AND (p_held IS NULL OR (s.tenant || '/' || s.kind) <> ALL (p_held))
             ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
         )
         SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
@@ -27,13 +31,13 @@ BEGIN
     ELSIF p_index = 'alarm' THEN
         RETURN QUERY
         WITH due AS MATERIALIZED (
-            SELECT d.*, row_number() OVER (PARTITION BY d.tenant ORDER BY d.wake_at) AS nth
+            SELECT d.*, row_number() OVER (PARTITION BY d.tenant ORDER BY d.wake_at, d.kind, d.id) AS nth
             FROM unnest(p_tenants, p_shares) AS t (tenant, share)
             CROSS JOIN LATERAL (
                 SELECT s.* FROM betimes.stream s
                 WHERE s.tenant = t.tenant AND s.wake_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds)
-                    AND (s.tenant || '/' || s.kind) <> ALL (p_held)
-                ORDER BY s.wake_at LIMIT t.share FOR UPDATE SKIP LOCKED
+                    AND (p_held IS NULL OR (s.tenant || '/' || s.kind) <> ALL (p_held))
+                ORDER BY s.wake_at, s.kind, s.id LIMIT t.share FOR UPDATE SKIP LOCKED
             ) d
         )
         SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
@@ -44,7 +48,8 @@ BEGIN
             SELECT s.* FROM unnest(p_kinds) k
             CROSS JOIN LATERAL (
                 SELECT * FROM betimes.stream
-                WHERE kind = k AND due_at BETWEEN earliest AND latest AND (tenant || '/' || kind) <> ALL (p_held)
+                WHERE kind = k AND due_at BETWEEN earliest AND latest
+                    AND (p_held IS NULL OR (tenant || '/' || kind) <> ALL (p_held))
                 ORDER BY due_at, tenant, id LIMIT p_limit FOR UPDATE SKIP LOCKED
             ) s
         )
@@ -61,7 +66,7 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT s.* FROM betimes.stream s
                     WHERE s.tenant = t.tenant AND s.kind = k AND s.due_at BETWEEN earliest AND latest
-                        AND (s.tenant || '/' || s.kind) <> ALL (p_held)
+                        AND (p_held IS NULL OR (s.tenant || '/' || s.kind) <> ALL (p_held))
                     ORDER BY s.due_at, s.id LIMIT t.share FOR UPDATE SKIP LOCKED
                 ) d
                 ORDER BY d.due_at, d.kind, d.id LIMIT t.share

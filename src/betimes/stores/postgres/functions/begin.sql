@@ -2,14 +2,10 @@
 -- Every function is volatile: under READ COMMITTED each of its statements sees what was committed before it began.
 -- What is waited for is waited for in the order it is given in, which the caller has sorted.
 
-CREATE TYPE betimes.stream_id AS (tenant text, kind text, id text);
-CREATE TYPE betimes.key_id AS (tenant text, collection text, key text);
-CREATE TYPE betimes.effect_id AS (tenant text, kind text, id text, version bigint, place integer);
-CREATE TYPE betimes.asked_stream AS (tenant text, kind text, id text, cached bigint);
-
--- The given instant, or what time it is.
+-- The given instant, or what time it is. In double precision, which is exact to the microsecond until the year 2255 and
+-- much cheaper than numeric.
 CREATE FUNCTION betimes.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+    SELECT coalesce(p_now, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
 $$;
 
 -- Those of the streams asked for that have no row.
@@ -201,42 +197,6 @@ BEGIN
             SELECT coalesce(s.schema, 0) AS schema, s.state, coalesce(s.at, 0) AS at, s.alarm_at,
                 coalesce(s.digest, '') AS digest
         ) m ON coalesce(s.version, 0) <> a.cached;
-    END IF;
-END
-$$;
-
--- Lock streams that are due, oldest first, leaving out those that somebody holds. The first row has only the time.
-CREATE FUNCTION betimes.begin_due(
-    p_index text, p_kinds text[], p_tenant text, p_from bigint, p_until bigint, p_limit bigint, p_now bigint
-) RETURNS TABLE (
-    now bigint, tenant text, kind text, id text,
-    version bigint, schema integer, state text, at bigint, alarm_at bigint, digest text
-) LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
-DECLARE
-    instant bigint := betimes.clock(p_now);
-    earliest bigint := coalesce(p_from, -9223372036854775808);
-    latest bigint := least(p_until, instant);
-BEGIN
-    RETURN QUERY SELECT instant, NULL, NULL, NULL, NULL::bigint, NULL::integer, NULL, NULL::bigint, NULL::bigint, NULL;
-    IF p_index = 'alarm' THEN
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT s.* FROM betimes.stream s
-            WHERE s.wake_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
-            ORDER BY s.wake_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
-        )
-        SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
-        FROM due d ORDER BY d.wake_at, d.tenant, d.kind, d.id;
-    ELSE
-        RETURN QUERY
-        WITH due AS MATERIALIZED (
-            SELECT s.* FROM betimes.stream s
-            WHERE s.due_at BETWEEN earliest AND latest AND s.kind = ANY (p_kinds) AND (p_tenant IS NULL OR s.tenant = p_tenant)
-            ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED
-        )
-        SELECT instant, d.tenant, d.kind, d.id, d.version, d.schema, d.state, d.at, d.alarm_at, d.digest
-        FROM due d ORDER BY d.due_at, d.tenant, d.kind, d.id;
     END IF;
 END
 $$;

@@ -2,31 +2,6 @@
 -- A function called in an assignment costs a fraction of one called by PERFORM, so all answer how much they wrote.
 -- The three refusals have SQLSTATEs of their own: BT001 a version moved, BT002 a key is on record, BT003 a lease is lost.
 
-CREATE TYPE betimes.stream_write AS (
-    tenant text, kind text, id text, expected bigint, version bigint, schema integer, state text, at bigint,
-    alarm_at bigint, digest text, status text, owner text, due_at bigint
-);
-CREATE TYPE betimes.segment_write AS (
-    tenant text, kind text, id text, version bigint, turn text, at bigint, schema integer, command text, events text,
-    policy text, prev text, digest text, collection text, key text, verdict text, reply text,
-    actor text, correlation text, cause text
-);
-CREATE TYPE betimes.key_write AS (
-    tenant text, collection text, key text, request text, kind text, id text, version bigint, expires_at bigint
-);
-CREATE TYPE betimes.effect_write AS (
-    tenant text, kind text, id text, version bigint, place integer, executor text, payload text, created_at bigint,
-    next_attempt_at bigint, at_most_once boolean, attempts_max integer, lease_s integer,
-    to_tenant text, to_kind text, to_id text
-);
-CREATE TYPE betimes.dead_send AS (
-    tenant text, kind text, id text, version bigint, place integer, at bigint, error text
-);
-CREATE TYPE betimes.settlement AS (
-    tenant text, kind text, id text, version bigint, place integer, fence bigint, status text, at bigint,
-    next_attempt_at bigint, error text, duration_ms bigint
-);
-
 -- The attempts at an effect that are kept when one more is added, which ended at an instant.
 CREATE FUNCTION betimes.with_attempt(p_history jsonb, p_at bigint, p_ok boolean, p_error text, p_ms bigint)
 RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
@@ -43,7 +18,8 @@ DECLARE
 BEGIN
     UPDATE betimes.stream s
     SET version = w.version, schema = w.schema, state = w.state, at = w.at, alarm_at = w.alarm_at, digest = w.digest,
-        created_at = coalesce(s.created_at, w.at), status = w.status, owner = w.owner, due_at = w.due_at, snooze_until = NULL
+        created_at = coalesce(s.created_at, w.at), status = w.status, owner = w.owner, due_at = w.due_at,
+        listed_at = w.listed_at, snooze_until = NULL
     FROM unnest(p_streams) w
     WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
     GET DIAGNOSTICS moved = ROW_COUNT;
@@ -52,9 +28,10 @@ BEGIN
     END IF;
 
     INSERT INTO betimes.stream
-        (tenant, kind, id, version, schema, state, created_at, at, alarm_at, digest, status, owner, due_at)
+        (tenant, kind, id, version, schema, state, created_at, at, alarm_at, digest, status, owner, due_at,
+         listed_at)
     SELECT w.tenant, w.kind, w.id, w.version, w.schema, w.state, w.at, w.at, w.alarm_at, w.digest, w.status, w.owner,
-        w.due_at
+        w.due_at, w.listed_at
     FROM unnest(p_streams) w
     WHERE w.expected = 0 AND NOT EXISTS (
         SELECT FROM betimes.stream s WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id
@@ -73,43 +50,6 @@ BEGIN
     WHERE s.version IS DISTINCT FROM w.version OR s.digest <> w.digest
     LIMIT 1;
     RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = coalesce(refused, 'a version moved');
-END
-$$;
-
--- The advisory lock that announces a commit to readers of the ledger; see settled_seq.
-CREATE FUNCTION betimes.announcement(p_seq bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT (('betimes.ledger_seq'::regclass::oid::bigint & 32767) << 48) | p_seq
-$$;
-
--- Append segments in the order given. The announcement comes first, with a number below all that are drawn after it.
-CREATE FUNCTION betimes.append(p_segments betimes.segment_write[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    written bigint;
-BEGIN
-    PERFORM pg_advisory_xact_lock_shared(betimes.announcement(last_value)) FROM betimes.ledger_seq;
-    INSERT INTO betimes.ledger
-        (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key, verdict,
-         reply, actor, correlation, cause)
-    SELECT * FROM unnest(p_segments);
-    GET DIAGNOSTICS written = ROW_COUNT;
-    RETURN written;
-END
-$$;
-
--- The number up to which the ledger can change no more: all that was drawn, but nothing a commit under way may have
--- drawn. Whoever reads must take the snapshot to read with after this has answered.
-CREATE FUNCTION betimes.settled_seq() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    drawn bigint;
-    announced bigint;
-BEGIN
-    SELECT last_value INTO drawn FROM betimes.ledger_seq;
-    SELECT min(((classid::bigint << 32) | objid::bigint) & ((1::bigint << 48) - 1)) INTO announced
-    FROM pg_locks
-    WHERE locktype = 'advisory' AND objsubid = 1
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND classid::bigint >> 16 = betimes.announcement(0) >> 48;
-    RETURN least(drawn, announced);
 END
 $$;
 
@@ -222,8 +162,11 @@ BEGIN
     IF cardinality(p_effects) > 0 THEN
         INSERT INTO betimes.effect
             (tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once,
-             attempts_max, lease_s, to_tenant, to_kind, to_id)
-        SELECT * FROM unnest(p_effects);
+             attempts_max, lease_s, to_tenant, to_kind, to_id, status, attempts, fence)
+        SELECT e.tenant, e.kind, e.id, e.version, e.place, e.executor, e.payload, e.created_at, e.next_attempt_at,
+            e.at_most_once, e.attempts_max, e.lease_s, e.to_tenant, e.to_kind, e.to_id,
+            CASE WHEN e.is_leased THEN 'leased' ELSE 'pending' END, e.is_leased::integer, e.is_leased::integer
+        FROM unnest(p_effects) e;
     END IF;
     IF cardinality(p_unwritten) > 0 THEN
         DELETE FROM betimes.stream s USING unnest(p_unwritten) u
@@ -237,38 +180,5 @@ BEGIN
         written := written + betimes.append(p_segments);
     END IF;
     RETURN written + cardinality(p_effects);
-END
-$$;
-
--- Put a checkpoint in place of a stream's segments up to its version, unless a live key leads to one of them.
-CREATE FUNCTION betimes.replace_history(p_checkpoint betimes.segment_write, p_now bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    c betimes.segment_write := p_checkpoint;
-    gone bigint;
-    last_seq bigint;
-BEGIN
-    PERFORM FROM betimes.stream s WHERE s.tenant = c.tenant AND s.kind = c.kind AND s.id = c.id FOR UPDATE;
-    IF EXISTS (
-        SELECT FROM betimes.ledger l
-        JOIN betimes.key k ON k.tenant = l.tenant AND k.collection = l.collection AND k.key = l.key
-        WHERE l.tenant = c.tenant AND l.kind = c.kind AND l.id = c.id AND l.version <= c.version
-            AND k.kind = l.kind AND k.id = l.id AND k.version = l.version AND k.expires_at > betimes.clock(p_now)
-    ) THEN
-        RETURN 0;
-    END IF;
-    WITH removed AS (
-        DELETE FROM betimes.ledger l
-        WHERE l.tenant = c.tenant AND l.kind = c.kind AND l.id = c.id AND l.version <= c.version
-        RETURNING l.seq
-    )
-    SELECT count(*), max(seq) INTO gone, last_seq FROM removed;
-    IF gone > 0 THEN
-        INSERT INTO betimes.ledger
-            (seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, collection, key,
-             verdict, reply, actor, correlation, cause)
-        SELECT last_seq, (c).*;
-    END IF;
-    RETURN gone;
 END
 $$;

@@ -2,12 +2,6 @@
 -- in their order, row by row instead of array by array, which costs the server about two thirds. Whatever is not as
 -- usual is left to the functions for batches.
 
--- The given instant, or what time it is. In double precision, which is exact to the microsecond until the year 2255 and
--- much cheaper than numeric.
-CREATE OR REPLACE FUNCTION betimes.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(p_now, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
-$$;
-
 -- Lock a stream if it is free, reserve a key, read. The answer is that of begin_batch, without the reads that are as
 -- they are cached. A stream that has no row or is held, and a key that is on record, go the way of a batch: nothing that
 -- was done until then differs from what it does first.
@@ -72,10 +66,10 @@ BEGIN
 END
 $$;
 
--- Write a stream, its segment and, if it has a key, the key. A procedure: calling one needs no plan and has no answer.
+-- Write a stream, its segment and perhaps its key: the steps of commit_batch for one command.
 CREATE PROCEDURE betimes.commit_turn(
     p_tenant text, p_kind text, p_id text, p_expected bigint, p_version bigint, p_schema integer, p_state text,
-    p_at bigint, p_alarm_at bigint, p_digest text, p_status text, p_owner text, p_due_at bigint,
+    p_at bigint, p_alarm_at bigint, p_digest text, p_status text, p_owner text, p_due_at bigint, p_listed_at bigint,
     p_turn text, p_command text, p_events text, p_policy text, p_prev text, p_collection text, p_key text,
     p_verdict text, p_reply text, p_actor text, p_correlation text, p_cause text,
     p_request text, p_expires_at bigint, p_now bigint
@@ -86,12 +80,12 @@ BEGIN
     UPDATE betimes.stream s
     SET version = p_version, schema = p_schema, state = p_state, created_at = coalesce(s.created_at, p_at), at = p_at,
         alarm_at = p_alarm_at, digest = p_digest, status = p_status, owner = p_owner, due_at = p_due_at,
-        snooze_until = NULL
+        listed_at = p_listed_at, snooze_until = NULL
     WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.id = p_id AND s.version = p_expected;
     IF NOT FOUND THEN
         written := betimes.write_streams(ARRAY[ROW(
             p_tenant, p_kind, p_id, p_expected, p_version, p_schema, p_state, p_at, p_alarm_at, p_digest, p_status,
-            p_owner, p_due_at
+            p_owner, p_due_at, p_listed_at
         )::betimes.stream_write]);
     END IF;
 
@@ -121,37 +115,5 @@ BEGIN
     VALUES
         (p_tenant, p_kind, p_id, p_version, p_turn, p_at, p_schema, p_command, p_events, p_policy, p_prev, p_digest,
          p_collection, p_key, p_verdict, p_reply, p_actor, p_correlation, p_cause);
-END
-$$;
-
--- Lock and compare what was decided upon without having asked: streams and reads stand at the versions that were cached,
--- nobody holds the streams, and it was sent within the last second, so that one whose sender has given it up does
--- nothing. Keys are taken with the writing: one that is on record refuses it. There are few of each, and a loop over
--- few costs less than a join.
-CREATE PROCEDURE betimes.presume(
-    p_locks betimes.asked_stream[], p_reads betimes.asked_stream[], p_sent_at bigint
-) LANGUAGE plpgsql AS $$
-DECLARE
-    one betimes.asked_stream;
-    stored_version bigint;
-BEGIN
-    FOREACH one IN ARRAY p_locks LOOP
-        PERFORM FROM betimes.stream s
-        WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id AND s.version = one.cached
-        FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'a stream was presumed otherwise, or is held';
-        END IF;
-    END LOOP;
-    IF betimes.clock(NULL) NOT BETWEEN p_sent_at AND p_sent_at + 1000000 THEN
-        RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'the time was presumed otherwise';
-    END IF;
-    FOREACH one IN ARRAY p_reads LOOP
-        SELECT s.version INTO stored_version FROM betimes.stream s
-        WHERE s.tenant = one.tenant AND s.kind = one.kind AND s.id = one.id;
-        IF coalesce(stored_version, 0) <> one.cached THEN
-            RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'what was read was presumed otherwise';
-        END IF;
-    END LOOP;
 END
 $$;
