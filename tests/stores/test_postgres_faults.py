@@ -102,6 +102,23 @@ async def test_a_ready_connection_that_broke_is_replaced_unnoticed() -> None:
         assert (await one.load([A]))[A].version == 5
 
 
+async def test_a_spare_connection_serves_the_next_statement_and_is_replaced_when_it_broke() -> None:
+    async with two_stores() as (one, _), raw_connection() as other:
+        await commit(one, moved(A, 1, 0))
+        for _ in range(3):
+            assert (await one.load([A]))[A].version == 1
+            assert one._sessions._spare, "it is kept"
+            await other.fetchval(END_OTHERS)
+        assert (await one.load([A]))[A].version == 1
+
+
+async def test_what_is_kept_does_not_use_up_the_pool() -> None:
+    async with opened_stores(server_dsn(), pool_max=1) as (store,):
+        for version in (1, 2, 3):
+            await commit(store, moved(A, version, 0))
+            assert (await store.load([A]))[A].version == version
+
+
 @pytest.mark.parametrize("kept", ["ready", "pooled"])
 async def test_a_connection_whose_last_words_came_before_its_end_is_replaced(kept: str) -> None:
     """What the driver then says looks as if two used the connection at once."""
@@ -110,7 +127,7 @@ async def test_a_connection_whose_last_words_came_before_its_end_is_replaced(kep
         await commit(store, moved(A, 1, 0))
         assert store._sessions._ready, "the next transaction has begun"
         if kept == "pooled":
-            await store._sessions._give_back(store._sessions._pool_in_use())
+            await store._sessions._ready.give_back()
         proxy.shows_ends.clear()
         proxy.ended.clear()
         await other.fetchval(END_OTHERS)

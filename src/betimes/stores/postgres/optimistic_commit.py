@@ -5,8 +5,8 @@ first, and one message does the rest: it locks the rows without waiting and comp
 refuses everything if anything moved or is held; then come the writing, which compares versions and keys as always, and
 the commit. A batch so takes one journey to the database instead of three, and a single submit one instead of two.
 
-**A small batch is a script**, its values written out, which needs no plan and can begin the next transaction. A larger
-one is a statement with parameters that commits by itself; behind a pooler, which has no plans to keep, so is no batch.
+**One segment is a script**, its values written out, which needs no plan and can begin the next transaction. More are a
+statement with parameters that commits by itself; behind a pooler, which has no plans to keep, so is no batch.
 
 **What time it is** can be told without asking for a while after an answer: at least what the answer said and what has
 passed here since, taken to be a little less because no two clocks run alike. So it is never ahead of the database's
@@ -31,7 +31,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.store import Changes, LockRequest
 from betimes.stores.postgres.rows import lock_values
 from betimes.stores.postgres.sessions import Sessions
-from betimes.stores.postgres.transaction import SCRIPT_MAX, PostgresTx, Script, Statement
+from betimes.stores.postgres.transaction import PostgresTx, Script, Statement
 
 HEARD_S_MAX = 10.0
 """For so long after an answer the time is told without asking."""
@@ -96,7 +96,9 @@ class PresumedTx(PostgresTx):
     async def commit(self, changes: Changes) -> None:
         if changes.policies:
             raise Unavailable("more is written than fits into one message; it must be asked for")
-        is_small = len(changes.segments) <= SCRIPT_MAX or self._sessions.is_behind_pooler
+        is_small = (
+            len(changes.segments) <= int(__import__("os").environ.get("SMAX", "1")) or self._sessions.is_behind_pooler
+        )
         script = self._everything_at_once(changes) if is_small else None
         sent_s = time.monotonic()
         try:

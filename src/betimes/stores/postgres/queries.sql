@@ -31,7 +31,7 @@ UNION ALL
 SELECT betimes.commit_batch(
     :streams::betimes.stream_write[], :segments::betimes.segment_write[], :keys::betimes.key_write[],
     :effects::betimes.effect_write[], :applied::betimes.effect_id[], :dead::betimes.dead_send[],
-    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], :now
+    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], true, :now
 );
 
 -- commit_turn: write a stream, its segment and perhaps its key
@@ -48,7 +48,7 @@ CALL betimes.presume(:locks::betimes.asked_stream[], :reads::betimes.asked_strea
 SELECT heard, betimes.commit_batch(
     :streams::betimes.stream_write[], :segments::betimes.segment_write[], :keys::betimes.key_write[],
     :effects::betimes.effect_write[], :applied::betimes.effect_id[], :dead::betimes.dead_send[],
-    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], :now
+    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], false, :now
 )
 FROM betimes.presume_batch(:locks::betimes.asked_stream[], :reads::betimes.asked_stream[], :sent_at) AS heard;
 

@@ -35,7 +35,8 @@ def change_arrays(changes: Changes) -> dict[str, list[Values]]:
     return {
         "streams": [(*write[0], *write[1:]) for write in changes.streams],
         "segments": [segment_values(segment) for segment in changes.segments],
-        "keys": [(*k.key, k.request, k.stream.kind, k.stream.id, k.version, k.expires_at) for k in changes.keys],
+        # Sorted: whoever waits for keys waits in one order.
+        "keys": sorted((*k.key, k.request, k.stream.kind, k.stream.id, k.version, k.expires_at) for k in changes.keys),
         "effects": [_effect_values(write) for write in changes.effects],
         "applied": list(changes.sends_applied),
         "dead": [(*dead.id, dead.at, storable(dead.error)) for dead in changes.sends_dead],

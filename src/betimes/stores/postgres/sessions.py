@@ -16,6 +16,9 @@ ready for whoever comes next, one of them and for a second at most; it holds no 
 use may take it. If it broke while it stood ready, what it was taken for is tried on another one,
 unless that was a whole transaction.
 
+**The spare connection.** One that has carried out a single statement is kept for the next, likewise: the pool would
+take about as long as the statement.
+
 **Leaving.** However a transaction is left, also by cancellation, it is rolled back and its connection given back, by a
 task of its own that a second cancellation cannot stop. A connection that cannot be rolled back is closed.
 """
@@ -31,6 +34,7 @@ import msgspec
 
 from betimes.core.errors import Unavailable
 from betimes.stores.postgres.driver import driver, ended_by_server, failures, refusal_of, server_name
+from betimes.stores.postgres.kept_connection import KeptConnection
 from betimes.stores.postgres.rows import Record
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
@@ -53,9 +57,8 @@ Durability: TypeAlias = Literal["full", "relaxed"]
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 QUERIES_MAX = 1_000_000
 """After so many queries a connection is replaced."""
-READY_S = 1.0
-READY_MAX = 10_000
-"""So many times in a row a connection is kept ready; then the pool sees it, which may replace it."""
+KEPT_S = 1.0
+"""For so long a connection is kept for the next use."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -103,13 +106,9 @@ class Sessions:
         self._failures = failures()
         self._pool: Pool[Any] | None = None
         self._begin = settings.begin()
-        self._ready: PoolConnectionProxy[Any] | None = None
         # A ready connection is idle inside a transaction, and the server ends those after `idle_timeout_s`.
-        self._ready_s = min(READY_S, settings.idle_timeout_s / 2)
-        self._ready_since_s = 0.0
-        self._ready_count = 0
-        self._ready_end: asyncio.TimerHandle | None = None
-        self._returning: set[asyncio.Task[None]] = set()
+        self._ready = KeptConnection(min(KEPT_S, settings.idle_timeout_s / 2), self._roll_back_shielded)
+        self._spare = KeptConnection(KEPT_S, self._release)
         self._waiting = 0
         self.server = server_name(settings.dsn)
         self.is_behind_pooler = settings.behind_pooler
@@ -136,11 +135,9 @@ class Sessions:
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
-        if self._ready_end is not None:
-            self._ready_end.cancel()
-            self._ready_end = None
+        await self._ready.close()
+        await self._spare.close()
         if pool is not None:
-            await self._give_back(pool)
             await pool.close()
 
     @asynccontextmanager
@@ -150,8 +147,10 @@ class Sessions:
         connection = await self._acquire(pool)
         try:
             yield Session(connection, self.server)
-        finally:
+        except BaseException:
             await self._release(pool, connection)
+            raise
+        await self._set_aside(pool, connection)
 
     def transaction(self, first: Prepared, start: Callable[[Session, list[Record]], _Started]) -> Transaction[_Started]:
         """A transaction, and what `start` makes of the answer to its first statement."""
@@ -160,7 +159,7 @@ class Sessions:
     async def enter(self, first: Prepared) -> tuple[Pool[Any], Session, list[Record]]:
         """Begin a transaction with a statement; whoever gets it must leave it."""
         pool = self._pool_in_use()
-        connection = self._take_ready()
+        connection = self._ready.take()
         was_ready = connection is not None
         session = self._session(connection) if connection else await self._begin_on_pooled(pool)
         try:
@@ -205,7 +204,7 @@ class Sessions:
     async def commit(self, script: str) -> None:
         """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
         pool = self._pool_in_use()
-        connection = self._take_ready()
+        connection = self._ready.take()
         # A ready connection has begun its transaction already.
         script = script if connection else f"{self._begin}; {script}"
         session = self._session(connection or await self._acquire(pool))
@@ -224,51 +223,22 @@ class Sessions:
     async def leave(self, pool: Pool[Any], session: Session) -> None:
         """Give a transaction's connection back, or keep it ready; what was not committed is rolled back."""
         if session.chained and self._chains() and pool is self._pool and not session.is_lost():
-            self._keep_ready(session.connection)
+            self._ready.keep(pool, session.connection)
         elif session.ended and not session.chained:
             await self._release(pool, session.connection)
         else:
-            # Shielded, because a second cancellation would leave the locks with a connection that nobody has any more.
-            await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, session.connection)))
+            await self._roll_back_shielded(pool, session.connection)
 
     def _chains(self) -> bool:
         """Return whether a transaction that ends now had better begin the next one."""
-        return self._ready is None and not self._waiting and not self._settings.behind_pooler
+        return not self._ready and not self._waiting and not self._settings.behind_pooler
 
-    def _keep_ready(self, connection: PoolConnectionProxy[Any]) -> None:
-        loop = asyncio.get_running_loop()
-        self._ready = connection
-        self._ready_since_s = loop.time()
-        self._ready_count += 1
-        if self._ready_count % READY_MAX == 0:
-            self._give_back_soon()
-        elif self._ready_end is None:  # one timer for many transactions
-            self._ready_end = loop.call_later(self._ready_s, self._end_ready)
-
-    def _end_ready(self) -> None:
-        """Give the ready connection back, unless it has been kept for less than its time."""
-        self._ready_end = None
-        if self._ready:
-            loop = asyncio.get_running_loop()
-            left_s = self._ready_since_s + self._ready_s - loop.time()
-            if left_s > 0:
-                self._ready_end = loop.call_later(left_s, self._end_ready)
-            else:
-                self._give_back_soon()
-
-    def _take_ready(self) -> PoolConnectionProxy[Any] | None:
-        connection, self._ready = self._ready, None
-        return connection
-
-    def _give_back_soon(self) -> None:
-        if self._pool is not None:
-            task = asyncio.ensure_future(self._give_back(self._pool))
-            self._returning.add(task)
-            task.add_done_callback(self._returning.discard)
-
-    async def _give_back(self, pool: Pool[Any]) -> None:
-        if connection := self._take_ready():
-            await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
+    async def _set_aside(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
+        """Keep a connection for the next statement, or give it back."""
+        if self._spare or self._waiting or pool is not self._pool:
+            await self._release(pool, connection)
+        else:
+            self._spare.keep(pool, connection)
 
     async def rows(self, statement: Prepared, timeout_s: float | None = None) -> list[Record]:
         return await self._read(lambda session: session.rows(statement, timeout_s))
@@ -300,9 +270,13 @@ class Sessions:
         return self._pool
 
     async def _acquire(self, pool: Pool[Any]) -> PoolConnectionProxy[Any]:
+        if spare := self._spare.take():
+            if not self._session(spare).is_lost():
+                return spare
+            await self._release(pool, spare)
         # The ready connection is one of the pool's: with none left, whoever waits would wait for one that nobody uses.
         if self._ready and not pool.get_idle_size() and pool.get_size() == pool.get_max_size():
-            await self._give_back(pool)
+            await self._ready.give_back()
         self._waiting += 1
         try:
             return await pool.acquire(timeout=self._settings.connect_timeout_s)
@@ -310,6 +284,10 @@ class Sessions:
             raise refusal_of(error, self.server) from error
         finally:
             self._waiting -= 1
+
+    async def _roll_back_shielded(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
+        """Roll back and release; a second cancellation would leave the locks with a connection that nobody has."""
+        await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
     async def _roll_back(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
         try:

@@ -9,8 +9,10 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
         || jsonb_build_array(jsonb_build_array(p_at, p_ok, p_error, p_ms))
 $$;
 
--- Move streams from the expected version to the next; one that is expected at 0 need not have a row.
-CREATE FUNCTION betimes.write_streams(p_streams betimes.stream_write[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- Move streams from the expected version to the next; one that is expected at 0 need not have a row. Whoever has not
+-- locked them (`p_locked`) has made no rows at version 0: then none is looked for.
+CREATE FUNCTION betimes.write_streams(p_streams betimes.stream_write[], p_locked boolean) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     moved bigint;
     made bigint;
@@ -21,23 +23,27 @@ BEGIN
         created_at = coalesce(s.created_at, w.at), status = w.status, owner = w.owner, due_at = w.due_at,
         listed_at = w.listed_at, snooze_until = NULL
     FROM unnest(p_streams) w
-    WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
+    WHERE (p_locked OR w.expected > 0)
+        AND s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF moved = cardinality(p_streams) THEN
         RETURN moved;
     END IF;
 
-    INSERT INTO betimes.stream
+    -- Of rows that are there, those that were just moved stay as they are and are not counted again.
+    INSERT INTO betimes.stream AS s
         (tenant, kind, id, version, schema, state, created_at, at, alarm_at, digest, status, owner, due_at,
          listed_at)
     SELECT w.tenant, w.kind, w.id, w.version, w.schema, w.state, w.at, w.at, w.alarm_at, w.digest, w.status, w.owner,
         w.due_at, w.listed_at
     FROM unnest(p_streams) w
-    WHERE w.expected = 0 AND NOT EXISTS (
-        SELECT FROM betimes.stream s WHERE s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id
-    )
+    WHERE w.expected = 0
     ORDER BY w.tenant COLLATE "C", w.kind COLLATE "C", w.id COLLATE "C"
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT (tenant, kind, id) DO UPDATE
+    SET version = excluded.version, schema = excluded.schema, state = excluded.state, created_at = excluded.created_at,
+        at = excluded.at, alarm_at = excluded.alarm_at, digest = excluded.digest, status = excluded.status,
+        owner = excluded.owner, due_at = excluded.due_at, listed_at = excluded.listed_at
+    WHERE s.version = 0;
     GET DIAGNOSTICS made = ROW_COUNT;
     IF moved + made = cardinality(p_streams) THEN
         RETURN moved + made;
@@ -53,36 +59,34 @@ BEGIN
 END
 $$;
 
--- Put used keys on record; one that is neither reserved here nor free is refused.
-CREATE FUNCTION betimes.use_keys(p_keys betimes.key_write[], p_now bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- Put used keys on record, those that are reserved here and those that are free; one that is neither is refused. They
+-- are given in the order in which everybody waits for them.
+CREATE FUNCTION betimes.use_keys(p_keys betimes.key_write[], p_locked boolean, p_now bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     instant bigint := betimes.clock(p_now);
-    reserved bigint;
+    reserved bigint := 0;
     used bigint;
     refused text;
 BEGIN
-    UPDATE betimes.key k
-    SET request = w.request, kind = w.kind, id = w.id, version = w.version, expires_at = w.expires_at,
-        expires_hour = w.expires_at / 3600000000
-    FROM unnest(p_keys) w
-    WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key AND k.version = 0;
-    GET DIAGNOSTICS reserved = ROW_COUNT;
-    IF reserved = cardinality(p_keys) THEN
-        RETURN reserved;
+    IF p_locked THEN
+        UPDATE betimes.key k
+        SET request = w.request, kind = w.kind, id = w.id, version = w.version, expires_at = w.expires_at,
+            expires_hour = w.expires_at / 3600000000
+        FROM unnest(p_keys) w
+        WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key AND k.version = 0;
+        GET DIAGNOSTICS reserved = ROW_COUNT;
+        IF reserved = cardinality(p_keys) THEN
+            RETURN reserved;
+        END IF;
     END IF;
 
     INSERT INTO betimes.key AS k (tenant, collection, key, request, kind, id, version, expires_at, expires_hour)
     SELECT w.*, w.expires_at / 3600000000 FROM unnest(p_keys) w
-    WHERE NOT EXISTS (
-        SELECT FROM betimes.key k
-        WHERE k.tenant = w.tenant AND k.collection = w.collection AND k.key = w.key
-            AND k.kind = w.kind AND k.id = w.id AND k.version = w.version AND k.expires_at = w.expires_at
-    )
-    ORDER BY w.tenant COLLATE "C", w.collection COLLATE "C", w.key COLLATE "C"
     ON CONFLICT (tenant, collection, key) DO UPDATE
     SET request = excluded.request, kind = excluded.kind, id = excluded.id, version = excluded.version,
         expires_at = excluded.expires_at, expires_hour = excluded.expires_hour
-    WHERE k.expires_at <= instant;
+    WHERE k.version = 0 OR k.expires_at <= instant;
     GET DIAGNOSTICS used = ROW_COUNT;
     IF reserved + used = cardinality(p_keys) THEN
         RETURN reserved + used;
@@ -147,16 +151,17 @@ $$;
 CREATE FUNCTION betimes.commit_batch(
     p_streams betimes.stream_write[], p_segments betimes.segment_write[], p_keys betimes.key_write[],
     p_effects betimes.effect_write[], p_applied betimes.effect_id[], p_dead betimes.dead_send[],
-    p_settled betimes.settlement[], p_unwritten betimes.stream_id[], p_unused betimes.key_id[], p_now bigint
+    p_settled betimes.settlement[], p_unwritten betimes.stream_id[], p_unused betimes.key_id[], p_locked boolean,
+    p_now bigint
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     written bigint := 0;
 BEGIN
     IF cardinality(p_keys) > 0 THEN
-        written := betimes.use_keys(p_keys, p_now);
+        written := betimes.use_keys(p_keys, p_locked, p_now);
     END IF;
     IF cardinality(p_streams) > 0 THEN
-        written := written + betimes.write_streams(p_streams);
+        written := written + betimes.write_streams(p_streams, p_locked);
     END IF;
     written := written + betimes.end_effects(p_applied, p_dead, p_settled);
     IF cardinality(p_effects) > 0 THEN

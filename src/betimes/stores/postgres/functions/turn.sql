@@ -86,7 +86,7 @@ BEGIN
         written := betimes.write_streams(ARRAY[ROW(
             p_tenant, p_kind, p_id, p_expected, p_version, p_schema, p_state, p_at, p_alarm_at, p_digest, p_status,
             p_owner, p_due_at, p_listed_at
-        )::betimes.stream_write]);
+        )::betimes.stream_write], false);
     END IF;
 
     IF p_expires_at IS NOT NULL THEN
@@ -100,7 +100,7 @@ BEGIN
         IF NOT FOUND THEN
             written := betimes.use_keys(ARRAY[ROW(
                 p_tenant, p_collection, p_key, p_request, p_kind, p_id, p_version, p_expires_at
-            )::betimes.key_write], p_now);
+            )::betimes.key_write], false, p_now);
         END IF;
     END IF;
 
