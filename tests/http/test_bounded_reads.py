@@ -201,7 +201,16 @@ class _Recorded(PostgresStore):
         return prepared
 
 
-UNEXPLAINED = ("commit_batch", "commit_turn", "presume", "begin_batch", "begin_turn", "now", "settled_seq")
+UNEXPLAINED = (
+    "commit_batch",
+    "commit_turn",
+    "commit_presumed",
+    "presume",
+    "begin_batch",
+    "begin_turn",
+    "now",
+    "settled_seq",
+)
 COLUMNS = """
     SELECT column_name FROM information_schema.columns
     WHERE table_schema = $1 AND table_name = $2 AND is_generated = 'NEVER' AND column_name <> 'seq'
