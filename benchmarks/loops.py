@@ -136,8 +136,9 @@ class SqliteLoop:
         )
         self._connection.executemany(
             "INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, "
-            "collection, key, verdict, actor, correlation, cause) "
-            "VALUES (?, 'gate', ?, ?, 'loop', ?, 1, ?, ?, ?, ?, ?, 'gate', ?, ?, '', '', '')",
+            "collection, key, verdict, actor, correlation, cause, stream_n) "
+            "VALUES (?1, 'gate', ?2, ?, 'loop', ?, 1, ?, ?, ?, ?, ?, 'gate', ?, ?, '', '', '', "
+            "(SELECT n FROM stream WHERE tenant = ?1 AND kind = 'gate' AND id = ?2))",
             [
                 (
                     TENANT,

@@ -16,6 +16,7 @@ import asyncpg
 from betimes.engine.store import Store
 from betimes.stores.postgres import PostgresStore
 from betimes.stores.sqlite import SqliteStore
+from betimes.stores.sqlite.queries import query
 
 TENANT = "acme"
 _numbers = count(1)
@@ -34,9 +35,9 @@ SELECT :tenant, 'gate', 'g' || x, 1, 1, '', 'open', 1767603600000000, 1767603600
 FROM numbers
 """
 _SQLITE_LEDGER = """
-INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, actor,
+INSERT INTO ledger (stream_n, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, actor,
                     correlation, cause)
-SELECT tenant, kind, id, 1, 'filled', at, 1, '{"type":"Knock","visitor":"a"}',
+SELECT n, tenant, kind, id, 1, 'filled', at, 1, '{"type":"Knock","visitor":"a"}',
        '[{"type":"Admitted","visitor":"a","at":1767603600000000}]', 'p', '', digest, '', '', ''
 FROM stream
 """
@@ -83,8 +84,16 @@ def _fill_sqlite(path: str, streams: int) -> None:
     with connection:
         connection.execute(_SQLITE_STREAMS, {"streams": streams, "tenant": TENANT, "state": STATE})
         connection.execute(_SQLITE_LEDGER)
+        end_blocks(connection)
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     connection.close()
+
+
+def end_blocks(connection: apsw.Connection) -> None:
+    """End the blocks of a ledger that was filled by hand, as commits do."""
+    last = {"last": connection.execute("SELECT max(seq) / 1024 * 1024 FROM ledger").get}
+    connection.execute(query("end_blocks"), last)
+    connection.execute(query("open_block"), last)
 
 
 @cache

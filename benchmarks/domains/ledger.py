@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import asyncpg
 
-from benchmarks.places import PLACES, TENANT, Place, server
+from benchmarks.places import PLACES, TENANT, Place, end_blocks, server
 from betimes.catalogue import DECIDERS, SECTIONS
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
@@ -80,8 +80,9 @@ def _fill_sqlite(place: Place, values: str, count: int) -> None:
     connection = apsw.Connection(place.path)
     connection.execute(f"""
         WITH RECURSIVE numbers(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM numbers WHERE x < {count})
-        INSERT INTO ledger {_COLUMNS} SELECT {values} FROM numbers
+        INSERT INTO ledger {_COLUMNS.replace("(", "(stream_n,")} SELECT x, {values} FROM numbers
     """)
+    end_blocks(connection)
     connection.close()
 
 

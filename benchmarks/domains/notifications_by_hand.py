@@ -140,8 +140,9 @@ class SqliteByHand:
         )
         self._connection.executemany(
             "INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, "
-            "collection, key, verdict, reply, actor, correlation, cause) "
-            "VALUES (?, 'inbox', ?, ?, 'loop', ?, 1, ?, ?, ?, ?, ?, 'notifications', ?, ?, ?, '', '', '')",
+            "collection, key, verdict, reply, actor, correlation, cause, stream_n) "
+            "VALUES (?1, 'inbox', ?2, ?, 'loop', ?, 1, ?, ?, ?, ?, ?, 'notifications', ?, ?, ?, '', '', '', "
+            "(SELECT n FROM stream WHERE tenant = ?1 AND kind = 'inbox' AND id = ?2))",
             [
                 (
                     TENANT,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import apsw
 import asyncpg
 
-from benchmarks.places import Place
+from benchmarks.places import Place, end_blocks
 from betimes.core.instants import DAY, MINUTE, SECOND
 from betimes.engine.engine import Engine
 from betimes.engine.read_model import LEVELS
@@ -69,6 +69,7 @@ async def sqlite_shell(place: Place) -> AsyncIterator[Shell]:
         return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
 
     yield Shell(run, columns, "main")
+    end_blocks(connection)
     connection.execute("ANALYZE")
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     connection.close()
@@ -149,7 +150,10 @@ def _sets(last: int, first: int = 1) -> str:
 def _change(table: str, sets: int, now: int) -> dict[str, str]:
     at = _instant("i", sets, now)
     if table == "ledger":
-        return {**_named("id", "key"), "correlation": "CASE WHEN i % 9 = 0 THEN 'corr~' || i ELSE '' END", "at": at}
+        # SQLite finds segments by the row of their stream; one whose stream was not copied has a number of no row.
+        row = "SELECT n FROM stream AS s WHERE s.tenant = o.tenant AND s.kind = o.kind AND s.id = o.id || '~' || i"
+        correlation = "CASE WHEN i % 9 = 0 THEN 'corr~' || i ELSE '' END"
+        return {**_named("id", "key"), "correlation": correlation, "at": at, "stream_n": f"ifnull(({row}), random())"}
     if table == "key":
         return {**_named("key", "id", "stream_id"), "expires_at": f"{now} + {DAY} + i"}
     if table == "effect":

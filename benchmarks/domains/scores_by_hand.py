@@ -59,9 +59,9 @@ UPDATE stream SET version = s.version, at = :now, digest = s.digest, due_at = :u
 FROM swept AS s WHERE stream.n = s.n
 """
 SQLITE_INSERT = f"""
-INSERT INTO ledger (tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, reply, actor,
-                    correlation, cause)
-SELECT tenant, 'score', id, version, turn, :now, 1, {_COMMAND}, events, :policy, prev, digest, '"decayed"', '', '', ''
+INSERT INTO ledger (stream_n, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, reply,
+                    actor, correlation, cause)
+SELECT n, tenant, 'score', id, version, turn, :now, 1, {_COMMAND}, events, :policy, prev, digest, '"decayed"', '', '', ''
 FROM swept
 """
 SQLITE_PLAIN = f"""

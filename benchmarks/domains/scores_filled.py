@@ -115,15 +115,17 @@ def statements(
         WHERE model.tenant = '{_MODEL}' AND model.kind = 'score' AND stream.tenant = '{_MODEL}'
             AND stream.kind = 'score'"""
     digest = dialect.digest.format(_array(dialect.json.format(f"filled.{name}") for name in _DIGESTED))
-    yield f"""INSERT INTO {prefix}ledger ({", ".join(ledger)})
-        SELECT {", ".join(digest if name == "digest" else f"filled.{name}" for name in ledger)} FROM filled"""
-    own = {name: f"filled.{name}" for name in ("tenant", "id", "state", "due_at")} | {"digest": "written.digest"}
+    yield "ALTER TABLE filled ADD COLUMN digest TEXT"
+    yield f"UPDATE filled SET digest = {digest}"
+    own = {name: f"filled.{name}" for name in ("tenant", "id", "state", "due_at", "digest")}
     yield f"""INSERT INTO {prefix}stream ({", ".join(stream)})
         SELECT {", ".join(own.get(name, f"model.{name}") for name in stream)}
         FROM filled CROSS JOIN {prefix}stream AS model
-        JOIN {prefix}ledger AS written ON written.tenant = filled.tenant AND written.kind = 'score'
-            AND written.id = filled.id AND written.version = 1
         WHERE model.tenant = '{_MODEL}' AND model.kind = 'score'"""
+    yield f"""INSERT INTO {prefix}ledger ({", ".join(ledger)})
+        SELECT {", ".join("written.n" if name == "stream_n" else f"filled.{name}" for name in ledger)}
+        FROM filled JOIN {prefix}stream AS written
+            ON written.tenant = filled.tenant AND written.kind = 'score' AND written.id = filled.id"""
     yield "DROP TABLE filled"
 
 

@@ -28,6 +28,7 @@ from tests.http.populated import declare, populate
 from tests.http.question_paths import LISTS, QUESTIONS, UNASKED, unasked_routes
 from tests.http.served import Client
 from tests.postgres import PATIENCE, TABLES, fresh_schema, raw_connection, server_dsn
+from tests.stores.sqlite_files import end_blocks
 
 COPIES = (300, 1_200, 310, 1_210)
 """How many more of each kind of row there are each time: more than a page has."""
@@ -103,6 +104,10 @@ def _copy_sqlite(path: Path, copies: int) -> None:
                 column: f"{column} || '~{copies}-' || i" for column in (unique, "key", "correlation", "stream_id")
             }
             changed |= {"tenant": "iif(i % 2, tenant, 'other')", "created_at": "created_at - i"}
+            # Segments stand with the row of their stream; some copies have none.
+            name = f"iif(i % 2, every.tenant, 'other'), every.kind, every.id || '~{copies}-' || i"
+            row = f"SELECT n FROM stream AS s WHERE (s.tenant, s.kind, s.id) = ({name})"
+            changed |= {"stream_n": f"ifnull(({row}), random())"}
             if table == "stream":
                 changed |= {column: f"iif(i % 5 = 0, NULL, {column})" for column in ("state", *_INSTANTS)}
                 changed |= {column: f"iif(i % 5 = 0, '', {column})" for column in ("status", "owner")}
@@ -113,6 +118,7 @@ def _copy_sqlite(path: Path, copies: int) -> None:
                 f" SELECT {told} FROM every CROSS JOIN numbers WHERE i <= max(2 * :copies / many, 2)",
                 {"copies": copies},
             )
+    end_blocks(shell)
     shell.close()
 
 

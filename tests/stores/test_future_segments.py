@@ -20,6 +20,7 @@ from betimes.stores.postgres.functions import qualify_names
 from betimes.stores.postgres.statements import Prepared
 from betimes.stores.sqlite import SqliteStore
 from tests.postgres import PATIENCE, fresh_schema, raw_connection, server_dsn
+from tests.stores.sqlite_files import end_blocks
 
 COUNT = 40 * 1024
 AHEAD = 1_500
@@ -65,7 +66,8 @@ async def test_sqlite_passes_over_blocks_behind_a_segment_dated_ahead(tmp_path: 
     shell = apsw.Connection(str(tmp_path / "betimes.db"))
     numbers = f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {COUNT})"
     row = ROW.format(ahead=AHEAD, far=FAR, cast="")
-    shell.execute(f"{numbers} INSERT INTO ledger ({COLUMNS}) {row} FROM numbers")
+    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row.replace('SELECT', 'SELECT n,')} FROM numbers")
+    end_blocks(shell)
     shell.close()
     with counted_steps() as steps:
         await store.open()
@@ -87,7 +89,8 @@ async def test_every_page_is_whole_however_often_instants_jump(tmp_path: Path, b
     shell = apsw.Connection(str(tmp_path / "betimes.db"))
     numbers = f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})"
     row = ROW.format(ahead="n / 2048 * 2048 + 5", far=FAR, cast="")
-    shell.execute(f"{numbers} INSERT INTO ledger ({COLUMNS}) {row} FROM numbers")
+    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row.replace('SELECT', 'SELECT n,')} FROM numbers")
+    end_blocks(shell)
     shell.close()
     await store.open()
     for limit in (7, 33, 500):

@@ -3,7 +3,9 @@
 Streams are updated by row number. The alarm, the lists and the status have statements of their own, run only for rows
 whose values changed, because touching an index costs more than writing the row; where only one of them changed, the row
 is written by that statement, once. The rows of a pass over a thousand
-streams are written a thousand rows to a statement, with what they have in common bound once.
+streams are written hundreds to a statement, with what they have in common bound once. Segments stand with the row number
+of their stream, by which the ledger finds them: new streams are numbered one after the other, so their first segments go
+to the end of that index, and its entries are short.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from betimes.stores.sqlite.rows import RowPlace, effect_columns, segment_columns
 
 ALIKE_MIN = 64
 """How many segments in a row must be alike for a statement of their own."""
+BLOCK_SEGMENTS = 1_024
+"""How many numbers of the ledger a block has."""
 
 
 def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, RowPlace]:
@@ -34,7 +38,7 @@ def find_places(connection: Connection, streams: Sequence[StreamId]) -> dict[Str
 def write_changes(connection: Connection, changes: Changes, places: Mapping[StreamId, RowPlace], now: Instant) -> None:
     """Write everything but the commit itself, or raise what forbids it; most batches have only some of it."""
     # The streams first: a batch whose versions moved is refused before the rest is written for nothing.
-    _write_streams(connection, changes.streams, places)
+    row_numbers = _write_streams(connection, changes.streams, places)
     if changes.keys:
         _use_keys(connection, changes.keys, now)
     if changes.sends_applied:
@@ -43,10 +47,9 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
         _bury_sends(connection, changes.sends_dead)
     if changes.settlements:
         _settle(connection, changes.settlements)
-    if len(changes.segments) < ALIKE_MIN:
-        connection.change_rows("append_segments", [segment_columns(segment) for segment in changes.segments])
-    else:
-        _append_segments(connection, changes.segments)
+    if changes.segments:
+        _append_segments(connection, changes.segments, row_numbers)
+        _end_blocks(connection, len(changes.segments))
     if changes.effects:
         connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
     _move_head(connection, changes)
@@ -54,7 +57,10 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
 
 
-def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, RowPlace]) -> None:
+def _write_streams(
+    connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, RowPlace]
+) -> dict[StreamId, int]:
+    """Write the rows of streams; return their numbers."""
     # A stream that was deleted keeps its row and its version, so only one that never was expects 0.
     created = [write for write in writes if write.expected == 0]
     moved = [write for write in writes if write.expected != 0]
@@ -62,9 +68,14 @@ def _write_streams(connection: Connection, writes: Sequence[StreamWrite], places
     if unplaced:
         places = {**places, **find_places(connection, unplaced)}
     written = connection.change_rows("insert_streams", [_new_row(write) for write in created]) if created else 0
+    # SQLite numbers new rows one after the other; if one was there already, the batch is refused below.
+    first = connection.last_number - len(created) + 1
     written += _update_streams(connection, [(write, places[write.stream]) for write in moved if write.stream in places])
     if written != len(writes):
         raise _conflict(connection, created, moved, places)
+    row_numbers = {write.stream: n for n, write in enumerate(created, first)}
+    row_numbers.update((write.stream, places[write.stream].n) for write in moved)
+    return row_numbers
 
 
 def _new_row(write: StreamWrite) -> tuple[object, ...]:
@@ -158,18 +169,37 @@ def _conflict(
     return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
 
 
-def _append_segments(connection: Connection, segments: Sequence[Segment]) -> None:
+def _append_segments(
+    connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]
+) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
+
+    def append(others: Sequence[Segment]) -> None:
+        connection.change_rows("append_segments", [segment_columns(s, row_numbers[s.stream]) for s in others])
+
+    if len(segments) < ALIKE_MIN:
+        append(segments)
+        return
     others: list[Segment] = []
     for shared, alike in _alike_runs(segments):
         if shared is None or len(alike) < ALIKE_MIN:
             others += alike
             continue
-        connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+        append(others)
         others = []
-        rows = [(s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
+        rows = [(row_numbers[s.stream], s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
         connection.change_alike("append_alike_segments", shared, rows)
-    connection.change_rows("append_segments", [segment_columns(segment) for segment in others])
+    append(others)
+
+
+def _end_blocks(connection: Connection, appended: int) -> None:
+    """End the blocks of the ledger that were filled by the segments appended last."""
+    # A trigger would do, but for its sake SQLite would keep a copy of every page that an insert touches.
+    last = connection.last_number
+    if last // BLOCK_SEGMENTS > (last - appended) // BLOCK_SEGMENTS:
+        end = {"last": last // BLOCK_SEGMENTS * BLOCK_SEGMENTS}
+        connection.change("end_blocks", end)
+        connection.change("open_block", end)
 
 
 def _alike_runs(segments: Sequence[Segment]) -> Iterator[tuple[tuple[Any, ...] | None, list[Segment]]]:

@@ -187,6 +187,11 @@ class Connection:
         return int(most - count + free)
 
     @property
+    def last_number(self) -> int:
+        """Return the number of the row that was inserted last."""
+        return self._raw.last_insert_rowid()
+
+    @property
     def in_transaction(self) -> bool:
         return self._raw.in_transaction
 

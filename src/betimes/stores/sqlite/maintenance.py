@@ -100,7 +100,8 @@ def replace_history(connection: Connection, checkpoint: Segment, clock: Clock) -
     if count:
         # Dropped first: the checkpoint takes the number of the last one, and numbers are unique.
         connection.change("drop_history", upto)
-        connection.change_rows("append_segments", [segment_columns(checkpoint, last_seq)])
+        row = connection.value("row_number", checkpoint.stream._asdict())
+        connection.change_rows("append_segments", [segment_columns(checkpoint, row, last_seq)])
         # Searches by instant pass over blocks that cannot hold it.
         connection.change("widen_block", {"seq": last_seq, "at": checkpoint.at})
     return int(count)

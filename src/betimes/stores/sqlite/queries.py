@@ -9,8 +9,8 @@ A query opens with `-- name: what it does`. Three marks, all of them plain SQL t
 Lists of rows are bound whole and come back as one JSON array, because the connection gives up Python's interpreter
 lock at every step: with the event loop busy, each row of its own would cost the loop's turn of 5 ms. Statements that
 write many rows say `OR ROLLBACK` or `OR IGNORE`: any failure ends the whole transaction, and SQLite need not keep a
-copy of every page to undo one statement. New streams and segments are kept a copy of all the same, because a function
-in a generated column and a trigger may fail; the writer keeps it in memory, where it costs no system calls.
+copy of every page to undo one statement. New streams are kept a copy of all the same, because a function in a generated
+column may fail; the writer keeps it in memory, where it costs no system calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROWS_MAX = 256
 """Rows bound at once: the largest statement that is kept prepared."""
-ALIKE_ROWS_MAX = 1_024
+ALIKE_ROWS_MAX = 512
 """The same for rows of few columns, the others being shared."""
 
 _FOLDER = Path(__file__).with_name("queries")

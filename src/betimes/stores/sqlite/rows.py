@@ -44,10 +44,11 @@ def listed_stream(columns: Columns) -> StreamRow:
     return StreamRow.of(StreamId(*columns[:3]), *columns[3:])
 
 
-def segment_columns(segment: Segment, seq: int | None = None) -> tuple[Any, ...]:
-    """Return the columns of a segment; without a number the ledger gives it the next."""
+def segment_columns(segment: Segment, stream_n: int, seq: int | None = None) -> tuple[Any, ...]:
+    """Return the columns of a segment of the stream in a row; without a number the ledger gives it the next."""
     key = segment.key
     return (
+        stream_n,
         seq,
         *segment.stream,
         segment.version,

@@ -15,8 +15,8 @@ SELECT count(*) FROM effect;
 -- astray_keys: Keys in force whose segment is not there or has another key.
 SELECT json_group_array(json_array(tenant || '/' || collection || '/' || key)) FROM (
     SELECT k.tenant, k.collection, k.key FROM key AS k
-    LEFT JOIN ledger AS l ON l.tenant = k.stream_tenant AND l.kind = k.stream_kind AND l.id = k.stream_id
-        AND l.version = k.version
+    LEFT JOIN stream AS s ON s.tenant = k.stream_tenant AND s.kind = k.stream_kind AND s.id = k.stream_id
+    LEFT JOIN ledger AS l ON l.stream_n = s.n AND l.version = k.version
     WHERE k.expires_at > :now AND (l.seq IS NULL OR l.key IS NOT k.key OR l.collection IS NOT k.collection)
     LIMIT :limit
 );
@@ -37,8 +37,8 @@ SELECT json_group_array(json_array(kind || ':' || id || ':' || version || ':' ||
     OR (status IN ('done', 'failed', 'dead')) <> (finished_at IS NOT NULL)
     OR NOT json_valid(payload) OR NOT json_valid(history)
     OR NOT EXISTS (
-        SELECT 1 FROM ledger AS l
-        WHERE l.tenant = e.tenant AND l.kind = e.kind AND l.id = e.id
+        SELECT 1 FROM stream AS s JOIN ledger AS l ON l.stream_n = s.n
+        WHERE s.tenant = e.tenant AND s.kind = e.kind AND s.id = e.id
         AND (l.version = e.version OR (l.turn = 'checkpoint' AND l.version >= e.version))
     )
     LIMIT :limit

@@ -2,8 +2,8 @@
 SELECT json_group_array(json_array(asked.column1, k.request, @segment_columns))
 FROM (VALUES /* rows */ (?, ?, ?, ?)) AS asked
 CROSS JOIN key AS k ON k.tenant = asked.column2 AND k.collection = asked.column3 AND k.key = asked.column4
-CROSS JOIN ledger AS l ON l.tenant = k.stream_tenant AND l.kind = k.stream_kind AND l.id = k.stream_id
-    AND l.version = k.version
+CROSS JOIN stream AS s ON s.tenant = k.stream_tenant AND s.kind = k.stream_kind AND s.id = k.stream_id
+CROSS JOIN ledger AS l ON l.stream_n = s.n AND l.version = k.version
 WHERE k.expires_at > ?;
 
 -- use_keys: Keys that are used now; one that is on record, expired or not, is missing from the count.
@@ -21,7 +21,7 @@ WHERE key.expires_at <= ?;
 -- history_is_needed: Whether a key that is still kept leads to a stream's history up to a version.
 SELECT count(*) FROM ledger AS l
 CROSS JOIN key AS k ON k.tenant = l.tenant AND k.collection = l.collection AND k.key = l.key
-WHERE l.tenant = :tenant AND l.kind = :kind AND l.id = :id AND l.version <= :version AND k.expires_at > :now
+WHERE l.stream_n = (@row_number) AND l.version <= :version AND k.expires_at > :now
     AND k.stream_tenant = l.tenant AND k.stream_kind = l.kind AND k.stream_id = l.id AND k.version = l.version;
 
 -- forget_keys: Remove keys that have expired.

@@ -6,26 +6,37 @@ json_array(
 
 -- append_segments: New segments, numbered in the order they are given.
 INSERT OR ROLLBACK INTO ledger (
-    seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest,
+    stream_n, seq, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest,
     collection, key, verdict, reply, actor, correlation, cause
 )
-VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- append_alike_segments: New segments that share most columns, numbered in the order they are given.
 INSERT OR ROLLBACK INTO ledger (
     tenant, kind, at, schema, command, policy, reply, actor, correlation, cause,
-    id, version, turn, events, prev, digest
+    stream_n, id, version, turn, events, prev, digest
 )
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, column1, column2, column3, column4, column5, column6
-FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?));
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, column1, column2, column3, column4, column5, column6, column7
+FROM (VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?));
+
+-- end_blocks: Blocks of the ledger that are full up to a number, each with its earliest and its latest instant.
+INSERT INTO ledger_block (first, last, at_min, at_max)
+SELECT (l.seq - 1) / 1024 * 1024 + 1, (l.seq - 1) / 1024 * 1024 + 1024, min(l.at), max(l.at)
+FROM ledger_block AS b
+JOIN ledger AS l ON l.seq BETWEEN b.first AND :last
+WHERE b.last = 9223372036854775807
+GROUP BY (l.seq - 1) / 1024;
+
+-- open_block: The last block begins behind them.
+UPDATE ledger_block SET first = :last + 1 WHERE last = 9223372036854775807 AND first <= :last;
 
 -- turn_at: The turn that wrote one version.
-SELECT turn FROM ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
+SELECT turn FROM ledger WHERE stream_n = (@row_number) AND version = :version;
 
 -- history: A stream's segments after a version.
 SELECT json_group_array(@segment_columns) FROM (
     SELECT * FROM ledger
-    WHERE tenant = :tenant AND kind = :kind AND id = :id AND version > :after_version
+    WHERE stream_n = (@row_number) AND version > :after_version
     ORDER BY version LIMIT :limit
 ) AS l;
 
@@ -36,10 +47,10 @@ SELECT json_group_array(@segment_columns) FROM (
     WHERE TRUE
     AND seq > :after --? forwards
     AND seq < :after --? backwards
-    AND tenant = :tenant AND kind = :kind AND id = :id --? one_stream
+    AND stream_n = (@row_number) --? one_stream
     AND version > ifnull(( --? by_version
     AND version < ifnull(( --? by_version_back
-        SELECT version FROM ledger WHERE seq = :after AND tenant = :tenant AND kind = :kind AND id = :id --? one_stream
+        SELECT version FROM ledger WHERE seq = :after AND stream_n = (@row_number) --? one_stream
     ), 0) --? by_version
     ), 9223372036854775807) --? by_version_back
     AND +tenant = :tenant --? tenant
@@ -134,10 +145,10 @@ WHERE first <= :seq AND last >= :seq AND (:at < at_min OR :at > at_max);
 
 -- history_end: How many segments a stream has up to a version, and where the last of them stands.
 SELECT json_array(count(*), max(seq)) FROM ledger
-WHERE tenant = :tenant AND kind = :kind AND id = :id AND version <= :version;
+WHERE stream_n = (@row_number) AND version <= :version;
 
 -- drop_history: Take out a stream's segments up to a version.
-DELETE FROM ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version <= :version;
+DELETE FROM ledger WHERE stream_n = (@row_number) AND version <= :version;
 
 -- high_water: The latest instant of any segment: of the blocks that ended, and of what came after them.
 SELECT max(at) FROM (
