@@ -80,7 +80,7 @@ def _fill_sqlite(place: Place, values: str, count: int) -> None:
     connection = apsw.Connection(place.path)
     connection.execute(f"""
         WITH RECURSIVE numbers(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM numbers WHERE x < {count})
-        INSERT INTO ledger {_COLUMNS.replace("(", "(stream_n,")} SELECT x, {values} FROM numbers
+        INSERT INTO ledger {_COLUMNS.replace("(", "(stream_n,")} SELECT -x, {values} FROM numbers
     """)
     end_blocks(connection)
     connection.close()

@@ -153,7 +153,8 @@ def _change(table: str, sets: int, now: int) -> dict[str, str]:
         # SQLite finds segments by the row of their stream; one whose stream was not copied has a number of no row.
         row = "SELECT n FROM stream AS s WHERE s.tenant = o.tenant AND s.kind = o.kind AND s.id = o.id || '~' || i"
         correlation = "CASE WHEN i % 9 = 0 THEN 'corr~' || i ELSE '' END"
-        return {**_named("id", "key"), "correlation": correlation, "at": at, "stream_n": f"ifnull(({row}), random())"}
+        stream_n = f"ifnull(({row}), -abs(random()))"
+        return {**_named("id", "key"), "correlation": correlation, "at": at, "stream_n": stream_n}
     if table == "key":
         return {**_named("key", "id", "stream_id"), "expires_at": f"{now} + {DAY} + i"}
     if table == "effect":

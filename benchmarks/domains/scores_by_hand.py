@@ -61,7 +61,8 @@ FROM swept AS s WHERE stream.n = s.n
 SQLITE_INSERT = f"""
 INSERT INTO ledger (stream_n, tenant, kind, id, version, turn, at, schema, command, events, policy, prev, digest, reply,
                     actor, correlation, cause)
-SELECT n, tenant, 'score', id, version, turn, :now, 1, {_COMMAND}, events, :policy, prev, digest, '"decayed"', '', '', ''
+SELECT n, tenant, 'score', id, version, turn, :now, 1, {_COMMAND}, events, :policy, prev, digest, '"decayed"', '', '',
+    ''
 FROM swept
 """
 SQLITE_PLAIN = f"""

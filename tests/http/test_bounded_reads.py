@@ -107,7 +107,7 @@ def _copy_sqlite(path: Path, copies: int) -> None:
             # Segments stand with the row of their stream; some copies have none.
             name = f"iif(i % 2, every.tenant, 'other'), every.kind, every.id || '~{copies}-' || i"
             row = f"SELECT n FROM stream AS s WHERE (s.tenant, s.kind, s.id) = ({name})"
-            changed |= {"stream_n": f"ifnull(({row}), random())"}
+            changed |= {"stream_n": f"ifnull(({row}), -abs(random()))"}
             if table == "stream":
                 changed |= {column: f"iif(i % 5 = 0, NULL, {column})" for column in ("state", *_INSTANTS)}
                 changed |= {column: f"iif(i % 5 = 0, '', {column})" for column in ("status", "owner")}

@@ -66,7 +66,8 @@ async def test_sqlite_passes_over_blocks_behind_a_segment_dated_ahead(tmp_path: 
     shell = apsw.Connection(str(tmp_path / "betimes.db"))
     numbers = f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {COUNT})"
     row = ROW.format(ahead=AHEAD, far=FAR, cast="")
-    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row.replace('SELECT', 'SELECT n,')} FROM numbers")
+    row = row.replace("SELECT", "SELECT n,")
+    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row} FROM numbers")
     end_blocks(shell)
     shell.close()
     with counted_steps() as steps:
@@ -89,7 +90,8 @@ async def test_every_page_is_whole_however_often_instants_jump(tmp_path: Path, b
     shell = apsw.Connection(str(tmp_path / "betimes.db"))
     numbers = f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})"
     row = ROW.format(ahead="n / 2048 * 2048 + 5", far=FAR, cast="")
-    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row.replace('SELECT', 'SELECT n,')} FROM numbers")
+    row = row.replace("SELECT", "SELECT n,")
+    shell.execute(f"{numbers} INSERT INTO ledger (stream_n, {COLUMNS}) {row} FROM numbers")
     end_blocks(shell)
     shell.close()
     await store.open()

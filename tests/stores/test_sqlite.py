@@ -116,11 +116,25 @@ class WatchedFiles(apsw.VFS):
 async def test_a_batch_of_new_streams_writes_no_file_to_undo_its_statements(path: Path) -> None:
     files = WatchedFiles()
     async with opened(f"file:{path}?vfs=watched") as store:
+        files.journal_count = 0  # of the migrations
         for batch in range(8):
             # In no order that pages keep together, so that each batch changes many.
             made = [stream(f"s{n * 7_919 % 2_048:04}" * 20) for n in range(batch * 256, batch * 256 + 256)]
             await commit(store, together(*(moved(of, 1, 0) for of in made)))
     assert files.journal_count == 0
+
+
+async def test_a_new_file_has_large_pages_and_one_that_is_there_keeps_its_own(path: Path) -> None:
+    small = path.with_name("small.db")
+    made = apsw.Connection(str(small))
+    made.execute("PRAGMA page_size = 1024; CREATE TABLE diary (entry); DROP TABLE diary")
+    made.close()
+    for file, expected in ((path, connection.PAGE_BYTES), (small, 1_024)):
+        async with opened(file) as store:
+            await move_a(store)
+        shell = apsw.Connection(str(file))
+        assert shell.pragma("page_size") == expected
+        shell.close()
 
 
 async def test_the_file_can_be_read_with_the_shell_of_sqlite(path: Path) -> None:

@@ -15,7 +15,7 @@ from betimes.stores.sqlite import SqliteStore
 from betimes.stores.sqlite.migrations import known_migrations
 from betimes.stores.sqlite.queries import ALIKE_ROWS_MAX, ROWS_MAX, chunks, query, query_for
 from betimes.testing.conformance.pairs import commit
-from betimes.testing.conformance.samples import keyed, stream, together
+from betimes.testing.conformance.samples import keyed, moved, stream, together
 
 STATEMENT_BYTES_MAX = 16_384
 """apsw keeps no longer ones prepared."""
@@ -272,6 +272,7 @@ def take_back(path: Path) -> None:
     for table in ("stream", "ledger", "key", "effect", "policy", "migration"):
         columns = ", ".join(row[1] for row in shell.execute(f"PRAGMA main.table_info({table})"))
         shell.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
+    shell.execute("UPDATE sqlite_sequence SET seq = n.seq FROM newer.sqlite_sequence AS n WHERE n.name = 'ledger'")
     shell.execute("DELETE FROM migration WHERE number > 1")
     shell.close()
 
@@ -294,4 +295,27 @@ async def test_a_ledger_written_before_there_were_blocks_is_searched_too(tmp_pat
         assert [segment.at - now for segment in found] == list(range(count, since - 1, -1))[:1_000]
     for name in ("later", *(f"k{number}" for number in range(0, count, 499))):
         assert len(await store.ledger(LedgerQuery(tenant="acme", key=name))) == 1
+    await store.close()
+
+
+async def test_history_written_before_it_was_found_by_row_is_found_and_lost_streams_keep_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "betimes.db"
+    store = SqliteStore(path, clock=VirtualClock())
+    await store.open()
+    now = await store.now()
+    whole, lost, gone = stream("whole"), stream("lost"), stream("gone")
+    for version in (1, 2):
+        await commit(store, together(*(moved(of, version, now) for of in (lost, whole))))
+    await commit(store, moved(gone, 1, now))
+    await store.close()
+    take_back(path)
+    shell = apsw.Connection(str(path))
+    shell.execute("DELETE FROM stream WHERE id IN ('lost', 'gone'); DELETE FROM ledger WHERE id = 'gone'")
+    shell.close()
+    await store.open()
+    _, history = await store.history(whole, 0, 10)
+    assert [(segment.seq, segment.version) for segment in history] == [(2, 1), (4, 2)]
+    assert [segment.seq for segment in await store.ledger(LedgerQuery())] == [1, 2, 3, 4]
+    await commit(store, moved(stream("new"), 1, now))
+    assert [segment.seq for segment in await store.ledger(LedgerQuery(after=4))] == [6], "5 was given before"
     await store.close()

@@ -2,10 +2,11 @@
 
 Streams are updated by row number. The alarm, the lists and the status have statements of their own, run only for rows
 whose values changed, because touching an index costs more than writing the row; where only one of them changed, the row
-is written by that statement, once. The rows of a pass over a thousand
-streams are written hundreds to a statement, with what they have in common bound once. Segments stand with the row number
-of their stream, by which the ledger finds them: new streams are numbered one after the other, so their first segments go
-to the end of that index, and its entries are short.
+is written by that statement, once. The rows of a pass over a thousand streams are written hundreds to a statement, with
+what they have in common bound once.
+
+The ledger finds segments by the row number of their stream. New streams are numbered one after the other, so that their
+first segments go to the end of that index, where an index by name would have them all over the file.
 """
 
 from __future__ import annotations
@@ -169,9 +170,7 @@ def _conflict(
     return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
 
 
-def _append_segments(
-    connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]
-) -> None:
+def _append_segments(connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
 
     def append(others: Sequence[Segment]) -> None:
