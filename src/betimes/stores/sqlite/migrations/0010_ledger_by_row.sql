@@ -25,7 +25,7 @@ CREATE TABLE ledger_by_row (
     UNIQUE (stream_n, version)
 ) STRICT;
 
--- A segment whose stream was lost is kept all the same, under a number that no row has: `verify` reports it.
+-- A segment whose stream was lost is kept all the same, under a number that no row has.
 INSERT INTO ledger_by_row
 SELECT l.seq, ifnull(s.n, -l.seq), l.version, l.tenant, l.kind, l.id, l.turn, l.at, l.schema, l.command, l.events,
     l.policy, l.prev, l.digest, l.collection, l.key, l.verdict, l.reply, l.actor, l.correlation, l.cause
