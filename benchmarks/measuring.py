@@ -32,9 +32,9 @@ class Measured(NamedTuple):
     p99_ms: float
 
 
-def knocks(prefix: str, gates: int, name: str = "g") -> Iterator[tuple[str, str]]:
-    """Endless (gate, key) pairs over so many gates of this name, each key new."""
-    return ((f"{name}{n * STRIDE % gates}", f"{prefix}-{n}") for n in count())
+def knocks(prefix: str, gates: int, name: str = "g", first: int = 0) -> Iterator[tuple[str, str]]:
+    """Endless (gate, key) pairs over so many gates of this name from the first on, each key new."""
+    return ((f"{name}{first + n * STRIDE % gates}", f"{prefix}-{n}") for n in count())
 
 
 def engine_on(place: Place, batch_max: int = 256) -> Engine:

@@ -23,17 +23,22 @@ IDLE_ROUNDS = 20
 
 
 async def engine_against_loop(kind: str, scale: float) -> list[Row]:
-    """64 submitters at the engine and at the hand-written loop, in turns, on one database."""
+    """64 submitters at the engine and at the hand-written loop, in turns, on one database.
+
+    Each has gates of its own, as the one process of a deployment has: an engine whose gates another program writes
+    meanwhile would measure conflicts.
+    """
     total = int(12_800 * scale) // 64 * 64
-    async with PLACES[kind](GATES) as place, engine_on(place) as engine:
+    async with PLACES[kind](2 * GATES) as place, engine_on(place) as engine:
         loop = await hand_written(place)
-        source = knocks("vs", GATES)
-        await through_engine(engine, source, 64, 640)
-        await through_loop(loop, source, 64, 640)
+        source, others = knocks("vs", GATES), knocks("by-hand", GATES, first=GATES)
+        # Once around, so that both find what they would have in memory after a while.
+        await through_engine(engine, source, 64, GATES)
+        await through_loop(loop, others, 64, GATES)
         ours, theirs = [], []
         for _ in range(ROUNDS):
             ours.append(await through_engine(engine, source, 64, total))
-            theirs.append(await through_loop(loop, source, 64, total))
+            theirs.append(await through_loop(loop, others, 64, total))
         await loop.close()
     ratio = paired_ratio(ours, theirs, lambda run: run.per_s)
     return [
