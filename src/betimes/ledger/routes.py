@@ -21,9 +21,9 @@ from betimes.ledger.service import Ledger
 TAG = "Time and history"
 ADVANCE_DAYS_MAX = 366
 ADVANCE_S = 25.0
+"""How long moving the clock may take before it stops early."""
 PASS_LIMIT_S = 120.0
 """A pass ends by itself after at most 25 s and the batch that is under way then, however slow the machine is."""
-"""How long moving the clock may take before it stops early."""
 
 
 class TickRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
