@@ -222,7 +222,9 @@ async def test_what_waited_goes_on_before_the_end_of_the_hold_is_rung(store: Sto
         await diary.bt.schedules.trigger("briefing")
         diary.clock.advance_to("2026-03-22T07:20:05Z")
         done = await diary.bt.tick(kinds=("inbox",))
-        assert (done.fired, done.sends) == ({}, 1), "the end of the hold is not rung"
+        assert done.fired == {}, "the end of the hold is not rung"
+        # By this pass, or by the engine's own look at sends that wait, which may come first.
+        assert (await diary.heard())[-1] == "03-22T07:20"
         await diary.advance("2026-03-25T12:00:00Z")
         await diary.assert_reproduced("2026-03-22T07:00:00Z", "2026-03-22T08:00:00Z")
 

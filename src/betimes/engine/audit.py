@@ -78,7 +78,7 @@ def head_change(segments: Iterable[Segment]) -> Head:
         if segment.turn != CHECKPOINT_TURN:
             count += 1
             # Each takes the place of the one before it, so that the sum is over what the streams end in.
-            digest += head_part(segment.digest) - head_part(segment.prev)
+            digest += int(segment.digest[:HEAD_CHARS], 16) - head_part(segment.prev)
     return Head(count, digest)
 
 

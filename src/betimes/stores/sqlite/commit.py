@@ -49,8 +49,11 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
     if changes.settlements:
         _settle(connection, changes.settlements)
     if changes.segments:
-        _append_segments(connection, changes.segments, row_numbers)
-        _end_blocks(connection, len(changes.segments))
+        append = _append_segments if len(changes.segments) < ALIKE_MIN else _append_runs
+        append(connection, changes.segments, row_numbers)
+        last = connection.last_number()
+        if last // BLOCK_SEGMENTS > (last - len(changes.segments)) // BLOCK_SEGMENTS:
+            _end_blocks(connection, last)
     if changes.effects:
         connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
     _move_head(connection, changes)
@@ -70,7 +73,7 @@ def _write_streams(
         places = {**places, **find_places(connection, unplaced)}
     written = connection.change_rows("insert_streams", [_new_row(write) for write in created]) if created else 0
     # SQLite numbers new rows one after the other; if one was there already, the batch is refused below.
-    first = connection.last_number - len(created) + 1
+    first = connection.last_number() - len(created) + 1
     written += _update_streams(connection, [(write, places[write.stream]) for write in moved if write.stream in places])
     if written != len(writes):
         raise _conflict(connection, created, moved, places)
@@ -170,35 +173,31 @@ def _conflict(
     return Conflict(taken[0] if taken else "a stream that the batch writes moved meanwhile")
 
 
-def _append_segments(connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]) -> None:
+def _append_runs(connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]) -> None:
     """In the order they are given, runs of alike ones with what they share bound once."""
-
-    def append(others: Sequence[Segment]) -> None:
-        connection.change_rows("append_segments", [segment_columns(s, row_numbers[s.stream]) for s in others])
-
-    if len(segments) < ALIKE_MIN:
-        append(segments)
-        return
     others: list[Segment] = []
     for shared, alike in _alike_runs(segments):
         if shared is None or len(alike) < ALIKE_MIN:
             others += alike
             continue
-        append(others)
+        _append_segments(connection, others, row_numbers)
         others = []
         rows = [(row_numbers[s.stream], s.stream.id, s.version, s.turn, s.events, s.prev, s.digest) for s in alike]
         connection.change_alike("append_alike_segments", shared, rows)
-    append(others)
+    _append_segments(connection, others, row_numbers)
 
 
-def _end_blocks(connection: Connection, appended: int) -> None:
-    """End the blocks of the ledger that were filled by the segments appended last."""
+def _append_segments(connection: Connection, segments: Sequence[Segment], row_numbers: Mapping[StreamId, int]) -> None:
+    rows = [segment_columns(segment, row_numbers[segment.stream]) for segment in segments]
+    connection.change_rows("append_segments", rows)
+
+
+def _end_blocks(connection: Connection, last: int) -> None:
+    """End the blocks of the ledger that the segments up to the last one have filled."""
     # A trigger would do, but for its sake SQLite would keep a copy of every page that an insert touches.
-    last = connection.last_number
-    if last // BLOCK_SEGMENTS > (last - appended) // BLOCK_SEGMENTS:
-        end = {"last": last // BLOCK_SEGMENTS * BLOCK_SEGMENTS}
-        connection.change("end_blocks", end)
-        connection.change("open_block", end)
+    end = {"last": last // BLOCK_SEGMENTS * BLOCK_SEGMENTS}
+    connection.change("end_blocks", end)
+    connection.change("open_block", end)
 
 
 def _alike_runs(segments: Sequence[Segment]) -> Iterator[tuple[tuple[Any, ...] | None, list[Segment]]]:

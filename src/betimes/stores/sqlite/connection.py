@@ -102,6 +102,8 @@ class Connection:
         if create:
             _make_private(path)
         self._raw = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_KEPT)
+        self.last_number = self._raw.last_insert_rowid
+        """Returns the number of the row that was inserted last."""
         try:
             self._raw.set_busy_handler(self.patience)
             if create:
@@ -189,11 +191,6 @@ class Connection:
         """Return how many pages may still be written: those that are free, and those the file may grow by."""
         most, count, free = (self._raw.pragma(name) for name in ("max_page_count", "page_count", "freelist_count"))
         return int(most - count + free)
-
-    @property
-    def last_number(self) -> int:
-        """Return the number of the row that was inserted last."""
-        return self._raw.last_insert_rowid()
 
     @property
     def in_transaction(self) -> bool:
