@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cache, cached_property
 from heapq import nsmallest
 from types import FunctionType
@@ -26,7 +25,7 @@ from betimes.core.bounds import DEPTH_MAX as DEPTH_MAX
 from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
-from betimes.core.names import spell_name
+from betimes.core.names import find_near_names, spell_name
 from betimes.core.type_hints import is_struct, metas, plain_type, with_choices
 
 T = TypeVar("T")
@@ -295,7 +294,7 @@ def suggest_names(name: str, known: Iterable[str]) -> str:
     # Whoever leaves the unit out, as in `debounce`, may mean any that begins so: the shortest is not the nearest.
     begun = [one for one in names if one.startswith(f"{name}_")]
     alike = [one for group in SYNONYMS if name in group for one in group if one in names][:1]
-    near = begun or alike or (get_close_matches(name, names, n=1) if len(name) <= COMPARED_CHARS_MAX else [])
+    near = begun or alike or (find_near_names(name, names) if len(name) <= COMPARED_CHARS_MAX else [])
     if not near:
         return f"known are {', '.join(names)}" if names else "there is none"
     return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -45,3 +46,10 @@ def spell_name(named: Any) -> str:
         return str(named)
     definition = named if hasattr(named, "__qualname__") else type(named)
     return f"{definition.__module__}.{definition.__qualname__}"
+
+
+def find_near_names(name: str, known: Iterable[str], *, count: int = 1, likeness: float = 0.6) -> list[str]:
+    """Return the known names that are most like one, the nearest first; none if all are too different."""
+    from difflib import get_close_matches  # loaded with the first wrong name: an idle server needs none of it
+
+    return get_close_matches(name, list(known), n=count, cutoff=likeness)

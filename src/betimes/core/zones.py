@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -20,6 +19,7 @@ from zoneinfo import ZoneInfo
 import tzdata  # type: ignore[import-untyped]
 
 from betimes.core.instants import LAST, SECOND, Instant
+from betimes.core.names import find_near_names
 
 TZDATA_VERSION: str = tzdata.IANA_VERSION
 YEAR_MIN, YEAR_MAX = 1_900, 9_999
@@ -73,7 +73,7 @@ def unknown_zone(name: str) -> str:
 
 
 def _find_near(spelt: str, known: Mapping[str, str], names: Mapping[str, str]) -> str | None:
-    near = get_close_matches(spelt, known, n=1, cutoff=0.8)
+    near = find_near_names(spelt, known, likeness=0.8)
     return names[known[near[0]]] if near else None
 
 

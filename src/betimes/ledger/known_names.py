@@ -6,13 +6,13 @@ A filter by a name that nothing can have would give an empty answer, which reads
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from betimes.catalogue import AREAS, DOMAIN_OF, DOMAINS
 from betimes.core.checks import Findings
 from betimes.core.errors import Invalid
+from betimes.core.names import find_near_names
 from betimes.core.verdicts import Answer
 from betimes.domain.declaration import Domain
 from betimes.domain.paging import wrong_parameter
@@ -104,7 +104,7 @@ def _is_status(status: str, known: tuple[str, ...]) -> bool:
 
 
 def _unknown(what: str, value: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(value[:40], known, n=3, cutoff=0.5)
+    near = find_near_names(value[:40], known, count=3, likeness=0.5)
     names = ", ".join([*near, *(name for name in known if name not in near)])  # those that may be meant come first
     if len(names) > NAMES_CHARS_MAX:
         names = names[:NAMES_CHARS_MAX].rpartition(", ")[0] + ", …"
