@@ -44,6 +44,11 @@ def test_nothing_ambient_is_read_in_pure_files_and_the_engine() -> None:
     assert architecture.ambient_reads(PACKAGE) == []
 
 
+def test_every_import_is_a_statement(write: Write) -> None:
+    assert architecture.hidden_imports(PACKAGE) == []
+    assert architecture.hidden_imports(write("stores/sample.py", "__import__('os').environ")) != []
+
+
 def test_time_zones_are_looked_up_in_the_pinned_data_only() -> None:
     assert architecture.zone_data_outside_the_door(PACKAGE) == []
 

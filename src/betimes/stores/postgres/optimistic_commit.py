@@ -96,10 +96,8 @@ class PresumedTx(PostgresTx):
     async def commit(self, changes: Changes) -> None:
         if changes.policies:
             raise Unavailable("more is written than fits into one message; it must be asked for")
-        is_small = (
-            len(changes.segments) <= int(__import__("os").environ.get("SMAX", "1")) or self._sessions.is_behind_pooler
-        )
-        script = self._everything_at_once(changes) if is_small else None
+        is_script = len(changes.segments) <= 1 or self._sessions.is_behind_pooler
+        script = self._everything_at_once(changes) if is_script else None
         sent_s = time.monotonic()
         try:
             if script is not None:
