@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -27,7 +27,7 @@ from betimes.stores.postgres import PostgresStore
 from betimes.stores.postgres.functions import function_set, qualify_names
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import A, moved
-from tests.postgres import fresh_database, fresh_schema, patient_store, raw_connection, server_dsn
+from tests.postgres import fresh_database, fresh_schema, patient_store, raw_connection, server_dsn, somebody_waits
 
 pytestmark = pytest.mark.postgres
 
@@ -90,6 +90,12 @@ async def recorded_database() -> AsyncIterator[str]:
         yield dsn
 
 
+async def open_and_close(dsn: str) -> None:
+    store = patient_store(dsn)
+    await store.open()
+    await store.close()
+
+
 async def test_a_database_with_functions_from_migrations_opens_and_goes_on() -> None:
     async with recorded_database() as dsn, raw_connection(dsn) as connection:
         before = await connection.fetchval("SELECT count(*) FROM betimes.ledger")
@@ -110,9 +116,7 @@ async def test_a_migrated_database_has_the_tables_of_a_fresh_one() -> None:
     shapes = []
     async with recorded_database() as recorded, fresh_database() as fresh:
         for dsn in (recorded, fresh):
-            store = patient_store(dsn)
-            await store.open()
-            await store.close()
+            await open_and_close(dsn)
             async with raw_connection(dsn) as connection:
                 shapes.append([await connection.fetch(query) for query in (COLUMNS, INDEXES, TRIGGERS)])
     assert shapes[0] == shapes[1]
@@ -200,3 +204,27 @@ async def test_a_numbered_migration_ends_all_other_sets() -> None:
         await store.close()
         assert await sets_in(connection, schema) == [function_set().checksum]
         assert await names_in(connection, schema) == own_names()
+
+
+async def write_beside(writer: Any, schema: str, work: Coroutine[Any, Any, Any]) -> None:
+    """Write as a commit does, effects first and then the ledger; between the two the work comes to a lock."""
+    async with asyncio.TaskGroup() as tasks, writer.transaction():
+        await writer.execute(f"DELETE FROM {schema}.effect WHERE false")
+        tasks.create_task(work)
+        await somebody_waits()
+        await writer.execute(f"DELETE FROM {schema}.ledger WHERE false")
+
+
+async def test_another_set_is_applied_beside_commits(tmp_path: Path) -> None:
+    async with fresh_schema() as schema, raw_connection() as writer:
+        store = patient_store(server_dsn(), schema=schema)
+        await store.open()
+        await write_beside(writer, schema, run_version(other_version(tmp_path, "second"), schema, 1))
+        await store.close()
+        assert len(await sets_in(writer, schema)) == 2
+
+
+async def test_the_functions_of_migrations_are_dropped_beside_commits() -> None:
+    async with recorded_database() as dsn, raw_connection(dsn) as writer:
+        await write_beside(writer, "betimes", open_and_close(dsn))
+        assert await names_in(writer, "betimes") == own_names()

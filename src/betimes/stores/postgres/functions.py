@@ -84,9 +84,6 @@ async def list_sets(connection: PoolConnectionProxy[Any], schema: str) -> list[s
 async def apply_set(connection: PoolConnectionProxy[Any], schema: str, *, keep_previous: bool) -> None:
     """Create this betimes' functions and types, and drop the sets that are not kept; within a transaction."""
     functions, there = function_set(), await list_sets(connection, schema)
-    others = [checksum for checksum in there if checksum != functions.checksum]
-    for checksum in others[1 if keep_previous else 0 :]:
-        await _drop_set(connection, schema, checksum)
     if functions.checksum not in there:
         # What is left of one that was dropped by halves would be in the way.
         await _drop_set(connection, schema, functions.checksum)
@@ -94,7 +91,11 @@ async def apply_set(connection: PoolConnectionProxy[Any], schema: str, *, keep_p
         await connection.execute("SET LOCAL check_function_bodies = off")
         await connection.execute(qualify_names(schema, functions.sql))
         await connection.execute(f"INSERT INTO {schema}.function_set (checksum) VALUES ($1)", functions.checksum)
+    # Before others are dropped: a function that a trigger calls takes it along, and so locks its table for readers too.
     await connection.execute(qualify_names(schema, functions.triggers))
+    others = [checksum for checksum in there if checksum != functions.checksum]
+    for checksum in others[1 if keep_previous else 0 :]:
+        await _drop_set(connection, schema, checksum)
 
 
 async def _drop_set(connection: PoolConnectionProxy[Any], schema: str, checksum: str) -> None:

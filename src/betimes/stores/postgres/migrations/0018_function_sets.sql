@@ -1,6 +1,10 @@
+-- formerly: c7dab7b148c959fbdbc73931a973c019443ccf27add175d46ad41cf365f1a39a
 -- Functions and types live in sets of their own from here on, each set under names that end in its checksum. Those that
 -- earlier migrations made under plain names are in nobody's way when they are gone; a process that still calls them is
 -- told that they are.
+
+-- In the order in which commits write to them, so that nobody waits in a circle.
+LOCK TABLE betimes.effect, betimes.ledger IN ACCESS EXCLUSIVE MODE;
 DROP TRIGGER IF EXISTS ledger_block_written ON betimes.ledger;
 DROP TRIGGER IF EXISTS head_segments ON betimes.ledger;
 DROP TRIGGER IF EXISTS head_effects ON betimes.effect;
