@@ -187,6 +187,19 @@ async def test_two_versions_work_side_by_side_and_the_third_ends_the_first(tmp_p
         assert await sets_in(connection, schema) == [third, function_set().checksum]
 
 
+async def test_a_version_that_follows_a_rolled_back_one_keeps_the_set_at_work(tmp_path: Path) -> None:
+    async with fresh_schema() as schema, raw_connection() as connection:
+        store = patient_store(server_dsn(), schema=schema)
+        await store.open()
+        await run_version(other_version(tmp_path, "given_up"), schema, 1)
+        await store.close()
+        await store.open()
+        third = await run_version(other_version(tmp_path, "third"), schema, 2)
+        await commit(store, moved(A, 3, await store.now()))
+        await store.close()
+        assert await sets_in(connection, schema) == [function_set().checksum, third]
+
+
 async def test_a_numbered_migration_ends_all_other_sets() -> None:
     async with fresh_schema() as schema, raw_connection() as connection:
         store = PostgresStore(server_dsn(), schema=schema)

@@ -5,10 +5,11 @@ process calls the functions it was written for and no others, and two versions o
 work on one database at the same time: during a rolling start the new process adds its set, the old ones go on with
 theirs.
 
-**When a set goes.** A set is applied by the first process that opens the database with it. The one that was applied
-before stays, for processes that still run or are started again; older ones are dropped. A numbered migration drops all
-others: functions that do not know the tables must not write to them. A process whose set is gone is refused by its next
-statement, before anything is written; see `driver.py`.
+**When a set goes.** A set is applied by the first process that opens the database with it. The one that was applied or
+opened last before stays, for processes that still run or are started again; others are dropped. So after a version was
+rolled back, the next one leaves the functions of the processes at work, not those of the version that was given up. A
+numbered migration drops all others: functions that do not know the tables must not write to them. A process whose set is
+gone is refused by its next statement, before anything is written; see `driver.py`.
 
 Triggers belong to tables and call functions of the set that was applied last.
 """
@@ -39,6 +40,7 @@ _LIST_OBJECTS = """
     SELECT format('DROP TYPE %s', oid::regtype) FROM pg_type
     WHERE typnamespace = $1::regnamespace AND right(typname, length($2) + 1) = '_' || $2 AND typtype = 'c'
 """
+_MAY_NOTE = "SELECT has_table_privilege($1, 'UPDATE')"
 
 
 class FunctionSet(NamedTuple):
@@ -74,11 +76,22 @@ def qualify_names(schema: str, sql: str) -> str:
 
 
 async def list_sets(connection: PoolConnectionProxy[Any], schema: str) -> list[str]:
-    """Return the checksums of the sets that are there, the one applied last first."""
+    """Return the checksums of the sets that are there, the one applied or opened last first."""
     if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.function_set") is None:
         return []
     found = await connection.fetch(f"SELECT checksum FROM {schema}.function_set ORDER BY applied_at DESC")
     return [checksum for (checksum,) in found]
+
+
+async def find_set(connection: PoolConnectionProxy[Any], schema: str) -> bool:
+    """Return whether this betimes' set is there, and if it is not the last one, note that it is in use again."""
+    there, checksum = await list_sets(connection, schema), function_set().checksum
+    # A role that may only read need not note it.
+    if checksum in there[1:] and await connection.fetchval(_MAY_NOTE, f"{schema}.function_set"):
+        await connection.execute(
+            f"UPDATE {schema}.function_set SET applied_at = clock_timestamp() WHERE checksum = $1", checksum
+        )
+    return checksum in there
 
 
 async def apply_set(connection: PoolConnectionProxy[Any], schema: str, *, keep_previous: bool) -> None:

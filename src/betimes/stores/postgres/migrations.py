@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.core.errors import NewerVersion, Unavailable, UnsafeDurability
-from betimes.stores.postgres.functions import FOLDER, apply_set, function_set, list_sets, put_in_schema
+from betimes.stores.postgres.functions import FOLDER, apply_set, find_set, put_in_schema
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -56,7 +56,7 @@ def migrations() -> tuple[Migration, ...]:
 async def migrate(connection: PoolConnectionProxy[Any], schema: str, server: str) -> None:
     """Apply what is missing; safe when many do so at once."""
     missing = _missing(await _applied_checksums(connection, schema), server)
-    if not missing and function_set().checksum in await list_sets(connection, schema):
+    if not missing and await find_set(connection, schema):
         return
     async with connection.transaction():
         # One process may take minutes; the others wait for it, longer than for any other lock.
