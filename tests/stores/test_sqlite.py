@@ -17,6 +17,7 @@ from betimes.core.errors import MalformedRow, NewerVersion, Unavailable, UnsafeD
 from betimes.engine.store import Changes, LockRequest, Reached, Store
 from betimes.stores.sqlite import SqliteStore, connection
 from betimes.stores.sqlite.migrations import known_migrations
+from betimes.stores.sqlite.queries import query
 from betimes.testing.conformance.pairs import commit
 from betimes.testing.conformance.samples import KIND, A, B, locking, moved, stream, together
 from tests.patience import HANGS_S
@@ -177,6 +178,28 @@ async def test_a_database_with_a_newer_migration_is_refused(path: Path) -> None:
     known = len(known_migrations())
     with pytest.raises(NewerVersion, match=rf"betimes\.db has migration {known + 1}, this betimes knows {known}"):
         await SqliteStore(path).open()
+
+
+async def test_a_process_older_than_segments_by_row_takes_no_calls_and_lets_no_wake_rest(path: Path) -> None:
+    """It has the file open while a newer one migrates it, and could not settle what it takes."""
+    with sqlite3.connect(path) as older:
+        for migration in known_migrations()[:9]:
+            older.executescript(migration.text)
+        older.execute(query("create_migrations"))
+        applied = [(one.number, one.name, one.checksum, 0) for one in known_migrations()[:9]]
+        older.executemany("INSERT INTO migration VALUES (?, ?, ?, ?)", applied)
+        statements = (
+            "UPDATE effect SET status = 'leased', fence = fence + 1, next_attempt_at = 0 + lease_s * 1000000",
+            "UPDATE stream SET snooze_until = 1, snooze_error = 'it failed'",
+        )
+        for statement in statements:
+            older.execute(statement)
+    async with opened(path):
+        pass
+    for statement in statements:
+        with pytest.raises(sqlite3.OperationalError, match="no such column"):
+            older.execute(statement)
+    older.close()
 
 
 async def test_a_database_made_with_another_schema_is_refused(path: Path) -> None:

@@ -271,7 +271,8 @@ def take_back(path: Path) -> None:
     shell.execute("ATTACH ? AS newer", (str(newer),))
     for table in ("stream", "ledger", "key", "effect", "policy", "migration"):
         columns = ", ".join(row[1] for row in shell.execute(f"PRAGMA main.table_info({table})"))
-        shell.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
+        now_called = columns.replace("lease_s", "leased_for_s")
+        shell.execute(f"INSERT INTO main.{table} ({columns}) SELECT {now_called} FROM newer.{table}")
     shell.execute("UPDATE sqlite_sequence SET seq = n.seq FROM newer.sqlite_sequence AS n WHERE n.name = 'ledger'")
     shell.execute("DELETE FROM migration WHERE number > 1")
     shell.close()

@@ -4,7 +4,7 @@ iif(NOT json_valid(history), '[]', iif(json_array_length(history) < 20, history,
 -- insert_effects: New effects, not yet attempted or leased for their first attempt.
 INSERT OR ROLLBACK INTO effect (
     tenant, kind, id, version, place, executor, status, attempts, fence, payload, created_at, next_attempt_at,
-    at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id
+    at_most_once, attempts_max, leased_for_s, to_tenant, to_kind, to_id
 )
 VALUES /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -58,7 +58,7 @@ WHERE effect.tenant = w.column1 AND effect.kind = w.column2 AND effect.id = w.co
 
 -- due_calls: Calls to take for these executors, oldest first; spent ones may not be called again.
 SELECT json_group_array(json_array(
-    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, lease_s, at_most_once,
+    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, leased_for_s, at_most_once,
     attempts_max, to_tenant, to_kind, to_id, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
 ))
 FROM (
@@ -73,7 +73,7 @@ FROM (
 
 -- calls_in_shares: The same of some tenants, of each at most its share.
 SELECT json_group_array(json_array(
-    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, lease_s, at_most_once,
+    n, tenant, kind, id, version, place, executor, payload, attempts, created_at, fence, leased_for_s, at_most_once,
     attempts_max, to_tenant, to_kind, to_id, status = 'leased' AND (at_most_once OR attempts >= attempts_max)
 ))
 FROM (
@@ -122,11 +122,11 @@ UPDATE effect SET
         status = 'leased' AND NOT (at_most_once OR attempts >= attempts_max),
         json_insert(@history_with_room, '$[#]', json_array(:now, 0, :ran_out, NULL)), history
     ),
-    next_attempt_at = :now + lease_s * 1000000
+    next_attempt_at = :now + leased_for_s * 1000000
 WHERE n IN (SELECT value FROM json_each(:calls));
 
 -- renew_lease: Extend a lease that is still held.
-UPDATE effect SET next_attempt_at = :now + lease_s * 1000000
+UPDATE effect SET next_attempt_at = :now + leased_for_s * 1000000
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version AND place = :place
     AND fence = :fence AND status = 'leased';
 

@@ -193,12 +193,12 @@ SELECT min(at) FROM (
 );
 
 -- snooze: Let a wake rest, unless the stream moved.
-UPDATE stream SET snooze_until = :until, snooze_error = :error
+UPDATE stream SET snooze_until = :until, snoozed_because = :error
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;
 
 -- stream_columns: A stream as it is listed.
 json_array(tenant, kind, id, version, schema, state, at, alarm_at, status, owner, due_at, digest, snooze_until,
-    created_at, listed_at, snooze_error);
+    created_at, listed_at, snoozed_because);
 
 -- narrowed: The streams that a list is about.
 AND state IS NOT NULL --? existing
