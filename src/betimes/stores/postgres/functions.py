@@ -8,8 +8,8 @@ theirs.
 **When a set goes.** A set is applied by the first process that opens the database with it. The one that was applied or
 opened last before stays, for processes that still run or are started again; others are dropped. So after a version was
 rolled back, the next one leaves the functions of the processes at work, not those of the version that was given up. A
-numbered migration drops all others: functions that do not know the tables must not write to them. A process whose set is
-gone is refused by its next statement, before anything is written; see `driver.py`.
+numbered migration drops all others: functions that do not know the tables must not write to them. A process whose set
+is gone is refused by its next statement, before anything is written; see `driver.py`.
 
 Triggers belong to tables and call functions of the set that was applied last.
 """
