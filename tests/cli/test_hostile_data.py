@@ -17,7 +17,7 @@ import apsw
 import msgspec
 import pytest
 
-from betimes import Betimes, GiveUp
+from betimes import Betimes, BlockingBetimes, GiveUp, VirtualClock
 from betimes.core.errors import Invalid
 from betimes.engine.store import EffectQuery
 from docs.build_cli import commands
@@ -226,6 +226,39 @@ def test_nothing_else_is_printed_either(line: str, say: Callable[..., Said]) -> 
     said = say(line)
     assert said.out or said.err
     _check_plain(said.out + said.err)
+
+
+@pytest.mark.parametrize(
+    "name", ["99:99:99Z", "2026-99-99T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
+)
+def test_a_name_that_looks_like_an_instant_keeps_nothing_from_being_told(name: str, tmp_path: Path) -> None:
+    policy = {"runs": {"registry": {"SIGNAL_ARRIVED": SIGNAL}}}
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, policy=policy) as bt:
+        bt.notifications.set_preferences(name, {"timezone": "Asia/Tokyo"})
+        bt.notifications.ban(name, {"reason": f"since {name}"})
+        bt.notifications.send({**NOTICE, "event_id": "told", "user_id": name, "title": "Hello"})
+        for key in ("first", "second"):
+            bt.runs.trigger({"account_id": name, "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": key})
+    for words in (["day", name, "--date", "2026-11-17"], ["why", "told"], ["why", "second"], ["why", name]):
+        said = betimes(*words, folder=tmp_path)
+        assert said.code == 0, said.err
+        assert name in said.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "next --hours nan",
+        "next --hours inf",
+        "next --hours 1e9",
+        "next --hours 0",
+        f"day {ID} --date 9999-12-31",
+        "status --every-s nan",
+    ],
+)
+def test_a_time_that_no_calendar_has_is_refused(line: str, say: Callable[..., Said]) -> None:
+    assert say(line).code == Invalid("").exit_code
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

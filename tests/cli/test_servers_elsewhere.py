@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from betimes import BlockingBetimes, VirtualClock
@@ -239,6 +240,28 @@ def test_an_answer_of_something_else_is_an_error_that_says_so(
         said = betimes("run", "list", "--url", url, folder=tmp_path)
     code = "INVALID" if status == 422 else "STORE_UNAVAILABLE"
     assert (said.code, told in said.err) == (STATUS[code][1], True), said.err
+
+
+BACKLOG: dict[str, Any] = {
+    "now": "0001-01-01T00:00:00Z",
+    "alarms_due": 0,
+    "oldest_alarm_at": "2026-01-01T00:00:00Z",
+    "snoozed": 0,
+    "effects_pending": 0,
+    "effects_failing": 0,
+    "effects_dead": 0,
+    "orphaned": {},
+    "capped": False,
+    "hold": None,
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_answer_that_cannot_be_shown_is_no_bug_of_the_command(tmp_path: Path, more: tuple[str, ...]) -> None:
+    with _answering(200, msgspec.json.encode(BACKLOG)) as url:
+        said = betimes("status", *more, "--url", url, folder=tmp_path)
+    assert said.code == STATUS["STORE_UNAVAILABLE"][1], said.err
+    assert "Traceback" not in said.err
 
 
 @contextmanager

@@ -22,7 +22,9 @@ TEXT = f"{MARKUP}{BIDI}{FORMS}"
 ENDLESS = "W" * 65_000
 LONG_ID = "id:" + "W" * 190
 ODD_ID = "_a..b~c:d@e+f|g=h-2F"
-IDS = (LONG_ID, ODD_ID)
+FALSE_INSTANT = "2026-99-99T99:99:99Z"
+"""Looks like an instant, and no calendar has it."""
+IDS = (LONG_ID, ODD_ID, FALSE_INSTANT)
 POLICY: dict[str, Any] = {
     "runs": {"registry": {"SIGNAL_ARRIVED": {"handler": {"kind": "python", "name": "break"}}}},
 }

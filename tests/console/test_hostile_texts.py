@@ -90,7 +90,7 @@ async def test_texts_stay_texts_on_every_list(server: Served, visiting: Visiting
         await follow_and_check(visit, LISTS)
 
 
-@pytest.mark.parametrize("one", IDS, ids=("long", "odd"))
+@pytest.mark.parametrize("one", IDS, ids=("long", "odd", "false instant"))
 async def test_texts_stay_texts_on_the_page_of_each_thing(one: str, server: Served, visiting: Visiting) -> None:
     name, plain = quote(one, safe=""), quote(one.replace(":", "-"), safe="")
     async with visiting(server.address) as visit:

@@ -80,6 +80,9 @@ class Application(Protocol):
 class Wiring(Protocol):
     """Opens and serves applications."""
 
+    asked_server: str
+    """The address of the server that a command was sent to; empty while it works on a database."""
+
     def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = True, else_memory: bool = False
     ) -> AbstractAsyncContextManager[Application]:

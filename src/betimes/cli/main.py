@@ -15,7 +15,7 @@ from cyclopts import App
 
 from betimes.catalogue import DOMAINS
 from betimes.cli.bootstrap import Wiring, use
-from betimes.core.errors import STATUS, BetimesError
+from betimes.core.errors import STATUS, BetimesError, Unavailable
 
 
 def _collect_commands() -> dict[str, tuple[str, str]]:
@@ -94,9 +94,16 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us is gone; nothing is left to say
         return 0
-    except Exception:  # noqa: BLE001 — a bug
-        from betimes.cli.output import show_bug
+    except Exception as error:  # noqa: BLE001 — a bug
+        from betimes.cli.output import show_bug, show_error
 
+        if wiring.asked_server:  # whatever an answer holds besides its types, it is no bug of ours
+            odd = Unavailable(
+                f"{wiring.asked_server} answers with something that cannot be shown here "
+                f"({type(error).__name__}: {error}); is it a betimes of another version?"
+            )
+            show_error(odd, json="--json" in words)
+            return odd.exit_code
         show_bug()
         return STATUS["INTERNAL"][1]
     return result if isinstance(result, int) else 0

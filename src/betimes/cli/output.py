@@ -24,7 +24,7 @@ from betimes.core.checks import list_problems
 from betimes.core.errors import BetimesError, Invalid, Refused
 from betimes.core.instants import render
 from betimes.core.visible import visible, visible_json
-from betimes.core.zones import zone
+from betimes.core.zones import to_local
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
     from rich.console import Console
@@ -173,7 +173,7 @@ def count_noun(count: int, one: str, many: str = "") -> str:
 
 def spell_moment(at: datetime, timezone: str) -> str:
     """Return an instant to the second as the zone shows it, with its offset."""
-    return at.astimezone(zone(timezone)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return to_local(timezone, at).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def moment(at: int | None) -> str | None:

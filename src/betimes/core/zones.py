@@ -87,6 +87,14 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(file, key=name)
 
 
+def to_local(name: str, at: datetime) -> datetime:
+    """Return a time as a wall in the zone shows it; in UTC, if the calendar ends before it there."""
+    try:
+        return at.astimezone(zone(name))
+    except OverflowError:
+        return at.astimezone(UTC)
+
+
 def offset_at(name: str, at: int) -> int:
     """Return the seconds east of UTC at an instant."""
     for start, offset in _day_offsets(name, at // _DAY_S):

@@ -14,7 +14,7 @@ from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.outlooks import Subject
-from betimes.core.zones import first_shown, zone
+from betimes.core.zones import first_shown, to_local
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.timeline import BandView, TimelineEvent, TimelineView
@@ -52,10 +52,10 @@ def day(
         return
     if found.of == "account instead":
         say(f"No person is called {id}. This is the day of the account, as with --account:")
-    local = zone(view.timezone)
-    offset = f"{view.since.astimezone(local):%z}"
+    begin = to_local(view.timezone, view.since)
+    offset = f"{begin:%z}"
     both = ", with the account of that name" if found.of == "both" else ""
-    say(f"{id} on {view.since.astimezone(local):%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]}){both}")
+    say(f"{id} on {begin:%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]}){both}")
     for band in sorted(view.bands, key=lambda band: band.since):
         say(f"  {_spell_band(band, view)}")
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
@@ -68,9 +68,12 @@ def _parse_day(text: str | None) -> date | None:
     if text is None:
         return None
     try:
-        return date.fromisoformat(text)
+        found = date.fromisoformat(text)
     except ValueError:
         raise Invalid(f"{text[:80]!r} is no day; write it as 2026-11-17", (("date", "year-month-day"),)) from None
+    if found == date.max:  # it has no end
+        raise Invalid(f"{text[:80]} is the last day of the calendar; name an earlier one", (("date", "too late"),))
+    return found
 
 
 class _FoundDay(msgspec.Struct, frozen=True):
@@ -116,7 +119,7 @@ async def _read_day(ledger: Ledger, subject: Subject, id: str, date: date | None
     named: dict[str, Any] = {subject: id}
     # Asked for the zone first: where a day begins depends on it.
     known = await ledger.timeline(**named)
-    since, until = day_bounds(known.timezone, date or known.now.astimezone(zone(known.timezone)).date())
+    since, until = day_bounds(known.timezone, date or to_local(known.timezone, known.now).date())
     return await ledger.timeline(**named, since=since, until=until)
 
 
@@ -175,5 +178,5 @@ def _spell_reason(event: TimelineEvent, view: TimelineView) -> str:
 
 def _clock(at: datetime, view: TimelineView) -> str:
     """Return the time of day in the person's zone; of another day, with its date."""
-    local, day = at.astimezone(zone(view.timezone)), view.since.astimezone(zone(view.timezone)).date()
+    local, day = to_local(view.timezone, at), to_local(view.timezone, view.since).date()
     return f"{local:%H:%M:%S}" if local.date() == day else f"{local:%m-%d %H:%M}"

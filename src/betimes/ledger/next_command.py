@@ -14,6 +14,7 @@ from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.service import Ledger
 from betimes.ledger.upcoming import UpcomingItem, UpcomingRow, UpcomingView
 
+HOURS_MAX = 24 * 3_660
 COLUMNS = ("at", "kind", "id", "owner", "what", "reasons", "would_pass_at")
 
 
@@ -43,6 +44,8 @@ def next_(
         The zone that times are shown in.
     """
     check_zone(zone)
+    if not 0 < hours <= HOURS_MAX:
+        raise Invalid(f"look ahead by at most {HOURS_MAX:,} hours", (("hours", f"more than 0, up to {HOURS_MAX:,}"),))
 
     async def work(ledger: Ledger) -> dict[str, Any]:
         backlog = await ledger.backlog()

@@ -22,7 +22,7 @@ from betimes.ledger.statistics import StatisticsCell
 
 LATE_S = 5.0
 """An alarm that should have rung longer ago is late."""
-EVERY_S_MIN = 0.5
+EVERY_S_MIN, EVERY_S_MAX = 0.5, 86_400
 
 
 class StatusView(JsonView, frozen=True, kw_only=True):
@@ -58,9 +58,8 @@ def status(
     zone
         The zone that times are shown in.
     """
-    if every_s < EVERY_S_MIN:
-        raise Invalid(f"look at most every {EVERY_S_MIN} s", (("every_s", f"at least {EVERY_S_MIN}"),))
-
+    if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
+        raise Invalid(f"look at most every {EVERY_S_MIN} s", (("every_s", f"{EVERY_S_MIN} to {EVERY_S_MAX:,}"),))
     check_zone(zone)
 
     async def work(ledger: Ledger) -> None:

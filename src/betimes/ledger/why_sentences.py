@@ -13,8 +13,9 @@ import msgspec
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
+from betimes.core.errors import Invalid
 from betimes.core.instants import parse, spell_duration
-from betimes.core.zones import zone
+from betimes.core.zones import to_local
 from betimes.ledger.alternative_search import AlternativeChange, AlternativesView
 from betimes.ledger.call_results import ResultView
 from betimes.ledger.judgements import JudgedView
@@ -65,13 +66,17 @@ class TimeTeller(msgspec.Struct, frozen=True):
 
     def localize(self, sentence: str) -> str:
         """Return a sentence with its instants as the person would say them."""
-        return _INSTANT.sub(lambda found: self.clock(self._read(found)), sentence)
+        return _INSTANT.sub(self._spell, sentence)
 
-    def _read(self, found: re.Match[str]) -> datetime:
-        return moment(parse((found[1] or f"{self.at:%Y-%m-%dT}") + found[2]))
+    def _spell(self, found: re.Match[str]) -> str:
+        try:
+            at = parse((found[1] or f"{self.at:%Y-%m-%dT}") + found[2])
+        except Invalid:  # a name or a note that somebody gave, and that only looks like an instant
+            return found[0]
+        return self.clock(moment(at))
 
     def _local(self, at: datetime) -> datetime:
-        return at.astimezone(zone(self.timezone))
+        return to_local(self.timezone, at)
 
 
 def write_answer(
@@ -122,7 +127,7 @@ def write_event(event: VerdictEvent, judged: Sequence[JudgedView], timezone: str
     """Return one of many decisions on a line."""
     teller = TimeTeller(timezone, event.at)
     happened = spell_phrase(event.kind, event.id, event.outcome, judged)
-    when = f"{event.at.astimezone(zone(timezone)):%Y-%m-%d %H:%M:%S}"
+    when = f"{to_local(timezone, event.at):%Y-%m-%d %H:%M:%S}"
     codes = ", ".join((event.outcome, *event.reasons, event.segment_id))
     return f"  {when}  {_begin(happened)}. {teller.localize(event.explanation)} [{codes}]"
 

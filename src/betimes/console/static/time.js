@@ -170,6 +170,8 @@ export function agoText(instant) {
 export function when(instant, { theirs = null, seconds = false, relative = true, day = false } = {}) {
   if (!instant) return h("span", { class: "soft" }, "–");
   const at = Date.parse(instant);
+  // A text that somebody recorded may look like an instant and be none.
+  if (Number.isNaN(at)) return h("span", { class: "id" }, instant);
   const zone = zoneFor(theirs);
   const isToday = dateText(at, zone) === dateText(now(), zone);
   const absolute = `${isToday && !day ? "" : `${dayText(at, zone)} `}${clockText(at, zone, seconds)}`;
