@@ -18,6 +18,7 @@ from betimes.core.zones import from_local, is_zone, offset_at, transitions, zone
 ASKS_FOR_SEVEN = """
 import asyncio, json
 from betimes import Betimes, VirtualClock
+from tests.definition_requests import schedule_request
 
 ZONE = "America/Vancouver"
 PERSON = {"timezone": ZONE, "quiet_hours": [{"start": "20:00", "end": "07:00"}], "digest_windows": ["0 7 * * *"]}
