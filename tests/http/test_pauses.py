@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import Any, get_args
 
@@ -10,6 +11,7 @@ import msgspec
 from betimes.app.routes import ROUTES
 from betimes.catalogue import DECIDERS
 from betimes.core.streams import StreamId
+from betimes.domain.requests import SLICE
 from betimes.engine.codecs import Cached
 from betimes.notifications.model import Delivery, InboxState
 from tests.http.extremes import NOTE
@@ -75,6 +77,28 @@ async def test_no_list_of_heavy_rows_keeps_the_loop_from_others() -> None:
     async with site(declare=declare) as s:
         found = await find_pauses_of_lists(s.client)
     assert [pause for pause in found if pause.is_long] == []
+
+
+async def test_what_waits_and_is_not_asked_for_is_looked_through_in_slices() -> None:
+    async with site() as s:
+        quiet = {"quiet_hours": [{"start": "00:00", "end": "23:59"}]}
+        note = {"event_type": "MESSAGE", "title": "Hello", "message": "you", "source": "chat", "channels": ["push"]}
+        for number in range(4 * SLICE):
+            await s.client("PUT", f"/v1/users/u-{number}/preferences", quiet)
+            await s.client("POST", "/v1/notifications", {**note, "user_id": f"u-{number}", "event_id": f"e-{number}"})
+        path = "/v1/upcoming/items?reason=COOLDOWN_ACTIVE"
+        nothing = await _count_turns(s, f"{path}&to=2026-01-05T09:00:01Z")
+        assert await _count_turns(s, path) >= nothing + 4
+
+
+async def _count_turns(s: Site, path: str) -> int:
+    """Return how often the loop came round while a list was read that finds nothing."""
+    asked, turns = asyncio.create_task(s.client("GET", path)), 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await asked).json["items"] == []
+    return turns
 
 
 def _tracked_structs(kind: Any) -> set[str]:

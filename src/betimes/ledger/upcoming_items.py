@@ -31,6 +31,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
+from betimes.domain.requests import in_slices
 from betimes.domain.struct_forms import From
 from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow
@@ -165,7 +166,7 @@ class UpcomingItems(LedgerReader):
                 if walk.place_of(row) == walk.after:
                     yield row
         orders = [_Order(None), *(_Order(kind) for kind in DUE_KINDS if kind in wanted)]
-        for _ in range(LOOKED_AT_MAX):
+        async for _ in in_slices(range(LOOKED_AT_MAX)):  # whoever is given a row decodes its state
             for order in orders:
                 if not order.rows and not order.is_end:
                     await self._read_on(order, walk)
