@@ -13,6 +13,7 @@ from betimes.core.outcomes import JudgedThing
 from betimes.core.segments import Segment
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
+from betimes.domain.requests import in_slices
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
 
@@ -64,7 +65,7 @@ async def find_others(engine: Engine, segment: Segment) -> tuple[list[Segment], 
     _, page = await engine.store.history(segment.stream, first, segment.version - first + LATER_MAX)
     found = [
         one
-        for one in page
+        async for one in in_slices(page)
         if one.version != segment.version and any(thing.id in ids for thing in judged_things(engine.kinds, one))
     ]
     before = [one for one in found if one.version < segment.version]

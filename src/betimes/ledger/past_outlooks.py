@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from betimes.core.instants import Instant
 from betimes.core.outlooks import Band, Outlook, WindowFill
 from betimes.core.policies import Policy
+from betimes.domain.requests import in_slices
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import NotReproducible, recorded_policy
@@ -62,7 +63,8 @@ class PastOutlooks:
         if spans is None:
             self.is_exact = False
             return current
-        shown = [(span, await self._show(span, hook)) for span in self._at_now(spans) if span.state is not None]
+        held = [span for span in self._at_now(spans) if span.state is not None]
+        shown = [(span, await self._show(span, hook)) async for span in in_slices(held)]
         if not shown:
             return current and replace(current, bands=(), fills=())
         return Outlook(
@@ -79,7 +81,7 @@ class PastOutlooks:
         begun_at, found = self._since_at, list[_Span]()
         while version < row.version:
             _, page = await self._engine.store.history(row.stream, version, PAGE_MAX)
-            for segment in page:
+            async for segment in in_slices(page):
                 if segment.at >= self._until_at:
                     return [*found, _Span(state, policy, begun_at, self._until_at)]
                 if (checkpoint_of(segment) and segment.at > self._since_at) or len(found) > STATES_MAX:

@@ -347,14 +347,14 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         """Return what a segment judged, and every judgement of it before and after."""
         before, after = await find_others(self.engine, segment)
         known: dict[str | int, str] = {}
-        for one in before:
+        async for one in in_slices(before):
             judged_views(judged_things(self.engine.kinds, one), known)
         judged = judged_views(judged_things(self.engine.kinds, segment), known)
         near = [*before[-JUDGEMENTS_MAX:], segment, *after[:JUDGEMENTS_MAX]] if judged else []
         return {
             "later": [one.handle for one in after],
             "judged": judged,
-            "judgements": [event for one in near for _, event in DecodedSegment(self.engine, one).events],
+            "judgements": [event async for one in in_slices(near) for _, event in DecodedSegment(self.engine, one).events],
         }
 
 

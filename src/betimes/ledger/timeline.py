@@ -18,6 +18,7 @@ from betimes.domain.declaration import Domain
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_parameter
+from betimes.domain.requests import in_slices
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.past_outlooks import PastOutlooks
@@ -173,7 +174,7 @@ class Timeline(Upcoming):
         page = await self.engine.store.ledger(query)
         found.truncated = found.truncated or len(page) == SEGMENTS_MAX
         known: dict[str | int, str] = {}
-        for segment in reversed(page):  # of one instant, the first decided stays first
+        async for segment in in_slices(reversed(page)):  # of one instant, the first decided stays first
             judged = judged_views(judged_things(self.engine.kinds, segment), known)
             for _, event in DecodedSegment(self.engine, segment).events:
                 found.events.items.append(derive(TimelineEvent, event, judged=judged))
