@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -240,6 +241,34 @@ def test_an_answer_of_something_else_is_an_error_that_says_so(
         said = betimes("run", "list", "--url", url, folder=tmp_path)
     code = "INVALID" if status == 422 else "STORE_UNAVAILABLE"
     assert (said.code, told in said.err) == (STATUS[code][1], True), said.err
+
+
+DAMAGES = {
+    "UPDATE effect SET payload = '{' WHERE version = 4": "inbox:ana:4:0 cannot be shown",
+    "UPDATE effect SET payload = '[7]', history = '{}' WHERE version = 4": "inbox:ana:4:0 cannot be shown",
+    "UPDATE ledger SET verdict = '{' WHERE version = 3": "inbox:ana:2:0",
+    "UPDATE ledger SET events = '{', command = '{' WHERE version = 3": "inbox:ana:2:0",
+    "UPDATE ledger SET schema = 999 WHERE version = 3": "inbox:ana:2:0",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_row_that_cannot_be_read_keeps_nobody_from_the_others(tmp_path: Path, damage: str) -> None:
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=clock, workers=False) as bt:
+        bt.notifications.set_preferences("ana", {"timezone": "Europe/Berlin"})
+        for one in ("one", "two", "three"):
+            bt.notifications.send({**NOTE, "event_id": one, "title": one, "message": one * 9, "channels": ["push"]})
+    with apsw.Connection(str(tmp_path / "betimes.db")) as database:
+        database.execute(damage)
+    with serving("serve", "--dev", "--port", "0", "--role", "api", folder=tmp_path) as server:
+        for where in ((), ("--url", server.url)):
+            for words in (["why", "ana"], ["why", "three"], ["explain", "inbox:ana:4"], ["effects", "list"]):
+                said = betimes(*words, *where, folder=tmp_path)
+                assert said.code == 0, said.err
+            assert DAMAGES[damage] in said.out
+            in_json = betimes("explain", "inbox:ana:4", "--json", *where, folder=tmp_path).json
+            assert [row["row"] for row in in_json["unreadable"]] == ["inbox:ana:4:0"] * ("effect" in damage)
 
 
 BACKLOG: dict[str, Any] = {

@@ -18,7 +18,16 @@ import msgspec
 
 from betimes.app.routes import ROUTES
 from betimes.cli.bootstrap import NEEDS_DATABASE, Target
-from betimes.core.errors import BetimesError, Invalid, MissingScope, NotFound, Refused, Unavailable
+from betimes.core.errors import (
+    BetimesError,
+    Invalid,
+    MalformedRow,
+    MissingScope,
+    NewerVersion,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from betimes.domain.service import Caller
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Route
@@ -119,6 +128,9 @@ class RemoteApplication:
             told = msgspec.json.decode(body, type=_Problem)
         except (msgspec.MsgspecError, RecursionError):
             return Unavailable(f"{answer.url.origin()} answers with {answer.status}, and not as betimes does")
+        for kind in (MalformedRow, NewerVersion):
+            if told.code == kind.code:  # about one row, and no sign that the server is not there
+                return kind(told.detail)
         match answer.status:
             case 401:
                 said = "the server does not know this key, or it has ended" if self._key else "the server wants a key"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from betimes.cli.bootstrap import Application
 from betimes.cli.options import READABLE, WRITABLE, Readable, Tenant, Writable, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
-from betimes.domain.paging import Page
+from betimes.domain.paging import Listing, Page
 from betimes.domain.service import Caller
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow, EffectStatus
 from betimes.ledger.effect_actions import EffectActions
@@ -54,15 +54,19 @@ def list_(
         raise Invalid(f"a list has 1 to {PAGE_MAX:,} effects", (("limit", f"1 to {PAGE_MAX:,}"),))
     query = EffectQuery(tenant=tenant, status=status, executor=executor, limit=limit)
 
-    async def work(application: Application) -> Sequence[Any]:
+    async def work(application: Application) -> Page[Any]:
         if at.target.url:
             filters = {"status": status, "executor": executor}
-            return (await _effects(application, tenant or "default").effects(filters, limit=limit)).items
-        rows = await application.engine.store.effects(query)
-        return [_fields(row, await _effects(application, row.id.tenant).view(row)) for row in rows]
+            told = await _effects(application, tenant or "default").effects(filters, limit=limit)
+            return Page(told.items, unreadable=told.unreadable)
+        found: Listing[dict[str, Any]] = Listing()
+        for row in await application.engine.store.effects(query):
+            with found.reading(row.id):
+                found.items.append(_fields(row, await _effects(application, row.id.tenant).view(row)))
+        return found.page(None)
 
     columns = SERVED_COLUMNS if at.target.url else COLUMNS
-    show(Page([*on(at.target, work)]), json=at.json, columns=columns, empty="No effects.")
+    show(on(at.target, work), json=at.json, columns=columns, empty="No effects.")
 
 
 def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:

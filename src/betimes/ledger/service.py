@@ -121,6 +121,8 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     among those that follow it closely, and those of its correlation."""
     effects: list[EffectView]
     """Calls and deliveries it asked for, and commands to other streams that wait; one that was applied is a segment."""
+    unreadable: list[UnreadableRow] = []
+    """Effects that cannot be shown."""
     later: list[str]
     """Retries and re-judgements of the same cause."""
     judged: list[JudgedView]
@@ -305,7 +307,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         """
         stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)
-        effects = Effects(self.engine, self.caller, self._domains)
+        effects = await self._effects_of(told)
         view = self.view(told.segment)
         return derive(
             ExplanationView,
@@ -317,9 +319,17 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             summary=_summary(told, view.verdict),
             caused_by=self._caused_by(told),
             caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
-            effects=[await effects.view(row) for row in told.effects],
+            effects=effects.items,
+            unreadable=effects.unreadable,
             **await self._judgements(told.segment),
         )
+
+    async def _effects_of(self, told: Explanation) -> Listing[EffectView]:
+        found, effects = Listing[EffectView](), Effects(self.engine, self.caller, self._domains)
+        for row in told.effects:
+            with found.reading(row.id):
+                found.items.append(await effects.view(row))
+        return found
 
     async def _timezone_of(self, stream: StreamId) -> str | None:
         """Return the zone of a stream; of one that has none, such as an account, that of the person of its name."""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from betimes.catalogue import DOMAIN_OF
 from betimes.cli.options import TENANT, Tenant, on
 from betimes.cli.output import show_sentences
-from betimes.core.errors import NotFound
+from betimes.core.errors import MalformedRow, NewerVersion, NotFound
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
@@ -89,14 +89,18 @@ async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
 
 
 async def _choose_event(services: Tenancy, ledger: Ledger, recent: Sequence[VerdictEvent]) -> VerdictEvent | None:
-    """Return the newest decision that somebody would ask the why of: it was no yes, or came to nothing."""
+    """Return the newest decision that somebody would ask the why of: it was no yes, or came to nothing.
+
+    Of those that can be read: one that cannot keeps nobody from the others.
+    """
+    newest = None
     for event in recent:
-        if event.outcome not in GOOD:
-            return event
-        results = await find_results(services, ledger, await ledger.explain(event.segment_id))
-        if any(map(is_troubled, results)):
-            return event
-    return recent[0] if recent else None
+        with suppress(MalformedRow, NewerVersion):
+            results = await find_results(services, ledger, await ledger.explain(event.segment_id))
+            if event.outcome not in GOOD or any(map(is_troubled, results)):
+                return event
+            newest = newest or event
+    return newest or (recent[0] if recent else None)
 
 
 async def _read_segments(ledger: Ledger, streams: Sequence[SearchHit]) -> list[SegmentView]:
