@@ -228,9 +228,7 @@ def test_nothing_else_is_printed_either(line: str, say: Callable[..., Said]) -> 
     _check_plain(said.out + said.err)
 
 
-@pytest.mark.parametrize(
-    "name", ["99:99:99Z", "2026-99-99T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
-)
+@pytest.mark.parametrize("name", ["99:99:99Z", "2026-99-99T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 def test_a_name_that_looks_like_an_instant_keeps_nothing_from_being_told(name: str, tmp_path: Path) -> None:
     policy = {"runs": {"registry": {"SIGNAL_ARRIVED": SIGNAL}}}
     clock = VirtualClock("2026-11-17T01:10:00Z")

@@ -121,7 +121,7 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     among those that follow it closely, and those of its correlation."""
     effects: list[EffectView]
     """Calls and deliveries it asked for, and commands to other streams that wait; one that was applied is a segment."""
-    unreadable: list[UnreadableRow] = []
+    unreadable: tuple[UnreadableRow, ...] = ()
     """Effects that cannot be shown."""
     later: list[str]
     """Retries and re-judgements of the same cause."""
@@ -320,7 +320,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             caused_by=self._caused_by(told),
             caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
             effects=effects.items,
-            unreadable=effects.unreadable,
+            unreadable=tuple(effects.unreadable),
             **await self._judgements(told.segment),
         )
 
@@ -364,7 +364,9 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         return {
             "later": [one.handle for one in after],
             "judged": judged,
-            "judgements": [event async for one in in_slices(near) for _, event in DecodedSegment(self.engine, one).events],
+            "judgements": [
+                event async for one in in_slices(near) for _, event in DecodedSegment(self.engine, one).events
+            ],
         }
 
 
