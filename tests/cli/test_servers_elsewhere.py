@@ -264,9 +264,8 @@ def test_a_row_that_cannot_be_read_keeps_nobody_from_the_others(tmp_path: Path, 
     with serving("serve", "--dev", "--port", "0", "--role", "api", folder=tmp_path) as server:
         for where in ((), ("--url", server.url)):
             for words in (["why", "ana"], ["why", "three"], ["explain", "inbox:ana:4"], ["effects", "list"]):
-                said = betimes(*words, *where, folder=tmp_path)
-                assert said.code == 0, said.err
-            assert DAMAGES[damage] in said.out
+                assert (said := betimes(*words, *where, folder=tmp_path)).code == 0, said.err
+            assert DAMAGES[damage] in betimes("effects", "list", *where, folder=tmp_path).out
             in_json = betimes("explain", "inbox:ana:4", "--json", *where, folder=tmp_path).json
             assert [row["row"] for row in in_json["unreadable"]] == ["inbox:ana:4:0"] * ("effect" in damage)
 

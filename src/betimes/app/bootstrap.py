@@ -29,17 +29,13 @@ if TYPE_CHECKING:
 class Wired:
     """`betimes.cli.bootstrap.Wiring`, on `Betimes`."""
 
-    asked_server = ""
-
     def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = True, else_memory: bool = False
     ) -> AbstractAsyncContextManager[Application]:
         if target.url:
             from betimes.app.remote_application import RemoteApplication
 
-            remote = RemoteApplication(target)
-            self.asked_server = target.url
-            return cast(AbstractAsyncContextManager[Application], remote)
+            return cast(AbstractAsyncContextManager[Application], RemoteApplication(target))
         log_warnings()
         configuration = _load_configuration(target)
         if else_memory and target.db is None and not is_there(configuration.db):

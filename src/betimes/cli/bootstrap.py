@@ -80,9 +80,6 @@ class Application(Protocol):
 class Wiring(Protocol):
     """Opens and serves applications."""
 
-    asked_server: str
-    """The address of the server that a command was sent to; empty while it works on a database."""
-
     def open_application(
         self, target: Target, *, starts: bool = False, exists: bool = True, else_memory: bool = False
     ) -> AbstractAsyncContextManager[Application]:
@@ -106,11 +103,22 @@ class Wiring(Protocol):
 
 
 _wiring: list[Wiring] = []
+_asked: list[str] = []
 
 
 def use(wiring: Wiring) -> None:
     """Let commands reach the application this way from now on."""
-    _wiring[:] = [wiring]
+    _wiring[:], _asked[:] = [wiring], []
+
+
+def note_server(address: str) -> None:
+    """Remember that the command shows what the server at this address answers."""
+    _asked[:] = [address]
+
+
+def asked_server() -> str:
+    """Return the address of the server that the command asks; empty if it works on a database."""
+    return _asked[0] if _asked else ""
 
 
 def current_wiring() -> Wiring:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from cyclopts import App
 
 from betimes.catalogue import DOMAINS
-from betimes.cli.bootstrap import Wiring, use
+from betimes.cli.bootstrap import Wiring, asked_server, use
 from betimes.core.errors import STATUS, BetimesError, Unavailable
 
 
@@ -97,9 +97,9 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 — a bug
         from betimes.cli.output import show_bug, show_error
 
-        if wiring.asked_server:  # whatever an answer holds besides its types, it is no bug of ours
+        if address := asked_server():  # whatever an answer holds besides its types, it is no bug of ours
             odd = Unavailable(
-                f"{wiring.asked_server} answers with something that cannot be shown here "
+                f"{address} answers with something that cannot be shown here "
                 f"({type(error).__name__}: {error}); is it a betimes of another version?"
             )
             show_error(odd, json="--json" in words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from betimes.cli.bootstrap import NEEDS_DATABASE, Application, Target, current_wiring
+from betimes.cli.bootstrap import NEEDS_DATABASE, Application, Target, current_wiring, note_server
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.core.streams import checked_stream
@@ -137,6 +137,9 @@ def on(
     Only on a database that is there already: a command that begins one says `exists=False`, and one that can do
     without says `else_memory`.
     """
+
+    if target.url:
+        note_server(target.url)
 
     async def work_on_open() -> T:
         opened = current_wiring().open_application(target, starts=starts, exists=exists, else_memory=else_memory)
