@@ -149,14 +149,30 @@ async def test_a_page_of_heavy_rows_is_short_and_its_cursor_leads_to_the_others(
         for number in range(45):
             assert (await s.client("POST", "/v1/schedules", {**body, "schedule_id": f"heavy{number}"})).status == 201
         for path, name in (("/v1/schedules", "schedule_id"), ("/v1/ledger", "segment_id")):
-            seen: list[str] = []
-            cursor, pages = "", 0
-            while not pages or cursor:
-                page = (await s.client("GET", f"{path}?limit=200{cursor and f'&cursor={cursor}'}")).json
-                assert 0 < sum(len(str(item)) for item in page["items"]) < 2_100_000
-                seen += [item[name] for item in page["items"]]
-                cursor, pages = page["next_cursor"], pages + 1
-            assert (len(seen), len(set(seen)), pages > 2) == (45, 45, True)
+            await _read_heavy_pages(s, path, name)
+
+
+async def test_a_page_of_heavy_evaluations_is_short_too() -> None:
+    async with site(declare=declare) as s:
+        shop = {"sensor_id": "shop", "sensor_type": "push", "target": {"kind": "handler", "name": "brief"}}
+        assert (await s.client("POST", "/v1/sensors", shop)).status == 201
+        for number in range(45):
+            message = {"message_id": f"m-{number}", "data": {"x": "x" * 50_000}}
+            assert (await s.client("POST", "/v1/sensors/shop/messages", message)).status < 300
+        for path in ("/v1/sensors/shop/evaluations", "/v1/evaluations"):
+            await _read_heavy_pages(s, path, "message_id")
+
+
+async def _read_heavy_pages(s: Site, path: str, name: str) -> None:
+    """Read a list of 45 heavy rows to its end, in pages that are short, each row once."""
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while not pages or cursor:
+        page = (await s.client("GET", f"{path}?limit=200{cursor and f'&cursor={cursor}'}")).json
+        assert 0 < sum(len(str(item)) for item in page["items"]) < 2_100_000
+        seen += [item[name] for item in page["items"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert (len(seen), len(set(seen)), pages > 2) == (45, 45, True)
 
 
 async def test_bodies_of_too_many_values_or_digits_are_refused_by_name() -> None:

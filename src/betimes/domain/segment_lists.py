@@ -14,7 +14,15 @@ from msgspec.structs import replace
 from betimes.core.deciders import Event
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.domain.paging import Listing, NumberPlace, UnreadableRow, checked_limit, cursor_of, place_of
+from betimes.domain.paging import (
+    PAGE_CHARS_MAX,
+    Listing,
+    NumberPlace,
+    UnreadableRow,
+    checked_limit,
+    cursor_of,
+    place_of,
+)
 from betimes.domain.requests import in_slices
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
@@ -58,18 +66,21 @@ async def _rows_back(
     before = resumed + 1 if place else 0
     found, last = Listing[Row](), NumberPlace(0)
     # One more than a page, to tell whether there is another.
-    looked_at, size = 0, limit + 1
+    looked_at, size, chars = 0, limit + 1, 0
     while looked_at < SEGMENTS_MAX:
         segments = await engine.store.ledger(replace(query, after=before, backwards=True, limit=size))
         async for segment in in_slices(segments):
+            is_first = True
             for number, row in reversed(_rows_in(engine.kinds, segment, rows_of)):
                 if segment.seq == resumed and number >= row_before:
                     continue
                 if not (isinstance(row, UnreadableRow) or is_wanted(row)):
                     continue
-                if len(found) == limit:
+                chars += len(segment.events) if is_first else 0
+                if len(found) == limit or (found and chars > PAGE_CHARS_MAX):
                     return found, last
                 found.add(row)
+                is_first = False
                 last = NumberPlace(segment.seq, number)
         if len(segments) < size:
             return found, None
