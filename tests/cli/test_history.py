@@ -75,6 +75,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "caused_by",
         "caused",
         "effects",
+        "unreadable",
         "later",
         "judged",
         "judgements",
