@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from shlex import split as split_words
 from typing import Any
 
 import apsw
@@ -157,7 +158,39 @@ def test_changes_of_a_policy_are_listed_and_rolled_back(tmp_path: Path) -> None:
     assert betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path).code == 0
     refused = betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path)
     assert (refused.code, "could be rolled back" in refused.err) == (STATUS["REFUSED"][1], True)
-    assert betimes("policy", "history", folder=tmp_path).out.strip() == "No overrides were set."
+    assert betimes("policy", "history", folder=tmp_path).out.strip() == "No policy was set for the deployment."
+    none = betimes("policy", "history", "--tenant", "other", folder=tmp_path).out
+    assert none.strip() == "No overrides were set."
+
+
+def test_without_a_tenant_every_command_on_policies_means_the_deployments(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text("[intents]\nclaim_lease_s = 600\n")
+    assert betimes("policy", "apply", "p.toml", "--tenant", "default", folder=tmp_path).code == 0
+    (tmp_path / "p.toml").write_text("[scores]\nstart = 40\n")
+    applied = betimes("policy", "apply", "p.toml", folder=tmp_path).out
+    assert 'scores.start: "50" → "40"' in applied
+    assert applied.endswith("To undo it: betimes policy rollback --to-version 0\n")
+    listed = betimes("policy", "history", "--json", folder=tmp_path).json["items"]
+    assert [one["overrides"] for one in listed] == [{"scores": {"start": 40}}]
+    again = betimes("policy", "apply", "p.toml", folder=tmp_path).out
+    assert "in force already" in again
+    back = betimes("policy", "rollback", "--json", folder=tmp_path).json
+    assert (back["tenant"], back["version"], back["overrides"]) == ("*", 2, {})
+    shown = betimes("policy", "show", folder=tmp_path).json["effective"]
+    assert (shown["scores"]["start"], shown["intents"]["claim_lease_s"]) == ("50", 600)
+
+
+def test_the_command_that_undoes_a_policy_works_as_it_is_printed(tmp_path: Path) -> None:
+    for start in (40, 50):
+        (tmp_path / "p.toml").write_text(f"[scores]\nstart = {start}\n")
+        words = ("policy", "apply", "p.toml", "--tenant", "acme", "--db", "sqlite:///other one.db", "--json")
+        applied = betimes(*words, folder=tmp_path).json
+    assert [(change["from"], change["to"]) for change in applied["changes"]] == [("40", "50")]
+    name, *undo = split_words(applied["undo"])
+    assert name == "betimes"
+    assert betimes(*undo, "--json", folder=tmp_path).json["overrides"] == {"scores": {"start": 40}}
+    missing = betimes("policy", "rollback", "--to-version", "99", "--tenant", "acme", *undo[-2:], folder=tmp_path)
+    assert (missing.code, "betimes policy history" in missing.err) == (STATUS["NOT_FOUND"][1], True)
 
 
 def test_verify_names_what_was_changed(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ SEES_TEXT = (
     "key rotate KEY",
     "key revoke KEY",
     "policy check hostile.json",
-    "policy history",
+    "policy history --tenant default",
     "hold --until SOON --reason TEXT",
 )
 SEES_NEITHER = (

@@ -50,7 +50,7 @@ READING = [
     ["hold"],
     ["policy", "show"],
     ["policy", "show", "runs"],
-    ["policy", "history"],
+    ["policy", "history", "--tenant", "default"],
     ["key", "list"],
 ]
 NOWHERE = "http://127.0.0.1:1"
@@ -164,6 +164,7 @@ def test_a_command_on_the_database_is_refused_where_only_a_server_is_named(tmp_p
     [
         (["policy", "apply", "policy.json"], "PUT /v1/policy"),
         (["policy", "check", "policy.json"], "POST /v1/policy/check"),
+        (["policy", "rollback"], "POST /v1/policy/rollback"),
         (["backtest", "--policy", "policy.json"], "POST /v1/backtests"),
         (["prune", "--history-days", "1"], "POST /v1/prune"),
         (["sweep"], "POST /v1/scores/sweep"),

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from shlex import join as join_words
+from typing import Annotated, Any
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from betimes.admin.policy_history import PolicyChange, changes
-from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, Rollback
+from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, PolicyView, Rollback, Tenants
 from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.cli.documents import File, policy_document
-from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, WRITABLE, At, Paging, Tenant, Writable, for_tenant, on
+from betimes.cli.options import AT, EVERYBODY, PAGING, READABLE, TENANT, At, Paging, Readable, Tenant, for_tenant, on
 from betimes.cli.output import show, show_json, show_sentences
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
+from betimes.core.streams import checked_stream
+from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
+from betimes.engine.tenants.model import TenantState, tenant_stream
 
 app = App(name="policy", help="The policy in force: show, check, apply, history, rollback.", help_format="plaintext")
+OfTenant = Annotated[str | None, Parameter(env_var="BETIMES_TENANT")]
+"""The tenant whose overrides are meant; without it, every command that changes a policy means the deployment's."""
 
 
 @app.command(name="show")
@@ -49,7 +55,7 @@ def show_(section: str | None = None, /, *, at: Tenant = TENANT) -> None:
 
 
 @app.command
-def check(file: File | None = None, /, *, tenant: str | None = None, at: At = AT) -> int:
+def check(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) -> int:
     """Say whether a policy can work and what it would change; records nothing.
 
     Without a file it is the policy of the configuration. Exits with 65 when it cannot work.
@@ -103,8 +109,19 @@ def _render_value(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+class AppliedPolicy(JsonView, frozen=True):
+    """What became of a policy that was applied."""
+
+    tenant: str
+    version: int
+    fingerprint: str
+    changes: list[PolicyChange]
+    undo: str | None
+    """The command that puts the version before in force again; `None` if nothing was written."""
+
+
 @app.command
-def apply(file: File | None = None, /, *, tenant: str | None = None, at: At = AT) -> None:
+def apply(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) -> None:
     """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
 
     It acts at each stream's next command or alarm, in every process, without a restart. The next worker or
@@ -119,18 +136,69 @@ def apply(file: File | None = None, /, *, tenant: str | None = None, at: At = AT
     """
     target = at.local(over_http="PUT /v1/policy, for the overrides of a tenant")
     body = _body(file, target)
-    if tenant is None:
-        fingerprint = on(target, lambda application: application.apply_policy(body, actor="cli"), exists=False)
-    else:
-        written = for_tenant(at.of_tenant(tenant), lambda bt: bt.tenants.set_policy(PolicyRequest(body)), exists=False)
-        fingerprint = written.fingerprint
-    show({"tenant": tenant or EVERYBODY, "fingerprint": fingerprint}, json=at.json)
+
+    whose = tenant or EVERYBODY
+
+    async def work(application: Application) -> tuple[int, Any, PolicyView]:
+        services = application.for_caller(Caller(whose, "cli")).tenants
+        version, effective = await _read_before(services)
+        if tenant is None:
+            await application.apply_policy(body, actor="cli")
+        else:
+            await services.set_policy(PolicyRequest(body))
+        return version, effective, await services.policy()
+
+    checked_stream(whose, "tenant", whose)
+    version, effective, after = on(target, work, exists=False)
+    changed = list(changes("", effective, after.effective))
+    undo = _undo_command(version, tenant, at) if after.version > version else None
+    told = AppliedPolicy(whose, after.version, after.fingerprint, changed, undo)
+    show_sentences(told, _applied_sentences(told), json=at.json)
+
+
+async def _read_before(services: Tenants) -> tuple[int, dict[str, Any]]:
+    """Return the version in force and what it says; nothing if it does not fit the code any more."""
+    state: TenantState | None = await services.state(tenant_stream(services.caller.tenant))
+    try:
+        effective = await services.engine.policy_of(services.caller.tenant)
+    except PolicyInvalid:
+        return state.policy_version if state else 0, {}
+    return state.policy_version if state else 0, msgspec.json.decode(effective.body)
+
+
+def _undo_command(version: int, tenant: str | None, at: At) -> str:
+    """Return the command line that puts a version in force again, on the same database."""
+    named = {"--tenant": tenant, "--db": at.db, "--config": at.config}
+    options = [word for option, value in named.items() if value is not None for word in (option, str(value))]
+    return join_words(["betimes", "policy", "rollback", "--to-version", str(version), *options])
+
+
+def _applied_sentences(told: AppliedPolicy) -> Iterator[str]:
+    whose = "The deployment's policy" if told.tenant == EVERYBODY else f"The policy of the tenant {told.tenant}"
+    named = f"version {told.version}; its fingerprint is {told.fingerprint}."
+    if told.undo is None:
+        yield f"{whose} was in force already, as {named}"
+        return
+    yield f"{whose} is in force as {named}"
+    yield from (f"  {_render_change(change)}" for change in told.changes)
+    if not told.changes:
+        yield "It sets nothing that was not so already."
+    yield f"To undo it: {told.undo}"
 
 
 @app.command
-def history(*, part: Paging = PAGING, at: Tenant = TENANT) -> None:
-    """List changes of a tenant's overrides, newest first: who made each, when, why, and what it changed."""
-    page = for_tenant(at, lambda bt: bt.tenants.policy_history(limit=part.limit, cursor=part.cursor))
+def history(*, tenant: OfTenant = None, part: Paging = PAGING, at: Readable = READABLE) -> None:
+    """List changes of the deployment's policy or a tenant's overrides, newest first: who made each, when and why.
+
+    Parameters
+    ----------
+    tenant
+        Those of this tenant's overrides, instead of the deployment's policy; a server with keys knows it from the key.
+    """
+    # A server is asked for the overrides of the key's tenant: what the deployment has in force is not told there.
+    whose = tenant or ("default" if at.target.url else EVERYBODY)
+    asked = Tenant(db=at.db, config=at.config, url=at.url, api_key=at.api_key, tenant=whose)
+    page = for_tenant(asked, lambda bt: bt.tenants.policy_history(limit=part.limit, cursor=part.cursor))
     if at.json:
         show_json(page)
         return
@@ -146,24 +214,29 @@ def history(*, part: Paging = PAGING, at: Tenant = TENANT) -> None:
         for one in page.items
     ]
     columns = ("version", "at", "by", "note", "backtest", "changes")
-    show({"items": rows, "next_cursor": page.next_cursor}, json=False, columns=columns, empty="No overrides were set.")
+    none = "No policy was set for the deployment." if whose == EVERYBODY else "No overrides were set."
+    show({"items": rows, "next_cursor": page.next_cursor}, json=False, columns=columns, empty=none)
 
 
 @app.command
-def rollback(*, to_version: int | None = None, note: str | None = None, at: Writable = WRITABLE) -> None:
-    """Put earlier overrides of a tenant in force again, as a new version.
+def rollback(*, to_version: int | None = None, note: str | None = None, tenant: OfTenant = None, at: At = AT) -> None:
+    """Put an earlier policy of the deployment, or earlier overrides of a tenant, in force again, as a new version.
 
     Parameters
     ----------
     to_version
-        The version whose overrides are wanted, as `betimes policy history` numbers them; 0: none. Without it, the
-        latest change that was not rolled back yet is undone; again, the one before.
+        The version that is wanted, as `betimes policy history` numbers them; 0: none. Without it, the latest change
+        that was not rolled back yet is undone; again, the one before.
     note
         Why, for the record.
+    tenant
+        Roll back the overrides of this tenant, instead of the deployment's policy.
     """
+    at.local(over_http="POST /v1/policy/rollback, for the overrides of a tenant")
+    whose = tenant or EVERYBODY
     asked = msgspec.convert({"to_version": to_version, "note": note}, Rollback)
-    written = for_tenant(at, lambda bt: bt.tenants.rollback_policy(asked))
-    told = {"tenant": at.tenant, "version": written.version, "fingerprint": written.fingerprint}
+    written = for_tenant(at.of_tenant(whose), lambda bt: bt.tenants.rollback_policy(asked))
+    told = {"tenant": whose, "version": written.version, "fingerprint": written.fingerprint}
     show({**told, "overrides": written.overrides}, json=at.json)
 
 

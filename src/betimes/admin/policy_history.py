@@ -36,6 +36,7 @@ SEGMENTS = 200
 """Read at a time."""
 NAMED_PAGES_MAX = 5
 """Read of the tenant's own stream, and of its newest segments, to see whether one names a policy."""
+LISTED = "`betimes policy history` and GET /v1/policy/history list them"
 PAGES_MAX = 100
 """Read for one answer: between two changes of policy there may be many of keys and sessions."""
 
@@ -170,9 +171,9 @@ class PolicyHistory(Service):
             raise Refused(
                 "POLICY_TOO_FAR_BACK",
                 f"the policy {sought} is not among the last {PAGES_MAX * SEGMENTS:,} changes of the tenant, keys and "
-                "sessions included; find it with /v1/policy/history and put its overrides",
+                f"sessions included; {LISTED}, with overrides to put",
             )
-        raise NotFound(f"the policy {sought} is not among the versions found on the ledger; see /v1/policy/history")
+        raise NotFound(f"the policy {sought} is not among the versions found on the ledger; {LISTED}")
 
     async def _read_changes(
         self,

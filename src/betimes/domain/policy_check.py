@@ -15,7 +15,14 @@ from betimes.engine.tenants.model import DEPLOYMENT, TenantState
 
 
 async def checked_policy(service: Service, overrides: Body) -> Policy:
-    """Return what the caller's overrides would put in force; raise `PolicyInvalid` with every path that cannot work."""
+    """Return what the caller's overrides would put in force; raise `PolicyInvalid` with every path that cannot work.
+
+    The caller `*` overrides nothing: it is the deployment's policy then.
+    """
+    if service.caller.tenant == DEPLOYMENT.tenant:
+        policy = service.engine.book.effective_from_outside(overrides)
+        demand_callable(service.deployment, policy, await service.engine.policy_of(DEPLOYMENT.tenant))
+        return policy
     deployment: TenantState | None = await service.state(DEPLOYMENT)
     policy = service.engine.book.effective_from_outside(deployment.policy if deployment else {}, overrides)
     tenant = service.caller.tenant
