@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from betimes import Betimes, BlockingBetimes, Invalid, VirtualClock
+from betimes import Betimes, BlockingBetimes, Invalid, Refused, VirtualClock
 from betimes.core.checks import check_value
 from betimes.schedules.views import ScheduleRequest
 
@@ -132,6 +133,44 @@ async def test_a_new_type_without_its_limits_is_refused_with_the_function_that_d
     assert f"see @bt.run('ORDER_PAID') of {__name__}.{thank.__qualname__};" in str(refused.value)
     assert "needs debounce_seconds=… there" in str(refused.value)
     assert refused.value.problems == (("runs.registry.ORDER_PAID.debounce_seconds", "is required"),)
+
+
+async def test_a_roll_back_keeps_what_the_application_declares() -> None:
+    limits = {"debounce_seconds": 0, "cooldown_seconds": 0}
+    bt = Betimes("memory://", clock=VirtualClock())
+    bt.run("ORDER_PAID", **limits)(print)
+    async with bt:
+        with pytest.raises(Refused, match=r"only in what applications declare.*runs.registry.ORDER_PAID") as refused:
+            await bt.mine.tenants.rollback_policy({})
+        assert refused.value.reason == "DECLARED_IN_CODE"
+        own = (await bt.mine.tenants.policy()).overrides
+        await bt.mine.tenants.set_policy({"overrides": {**own, "intents": {"claim_lease_s": 600}}})
+        back = await bt.mine.tenants.rollback_policy({"to_version": 0})
+        assert back.overrides == own
+        assert back.warnings == []
+
+
+async def test_overrides_without_what_the_application_declares_are_warned_of() -> None:
+    bt = Betimes("memory://", clock=VirtualClock())
+    bt.run("ORDER_PAID", debounce_seconds=0, cooldown_seconds=0)(print)
+    async with bt:
+        request = {"overrides": {"intents": {"claim_lease_s": 600}}}
+        checked = await bt.mine.tenants.check_policy(request)
+        assert [warning.path for warning in checked.warnings] == ["runs.registry.ORDER_PAID"]
+        assert "the application 'default' declares it" in checked.warnings[0].message
+        written = await bt.mine.tenants.set_policy(request)
+        assert written.warnings == checked.warnings
+
+
+async def test_what_an_application_declares_no_longer_is_not_kept(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/betimes.db"
+    first = Betimes(url, clock=VirtualClock())
+    first.run("ORDER_PAID", debounce_seconds=0, cooldown_seconds=0)(print)
+    await first.open()
+    await first.close()
+    async with Betimes(url, app="default", clock=VirtualClock()) as bt:
+        assert "runs" in (await bt.mine.tenants.policy()).overrides, "it is in force until somebody changes that"
+        assert (await bt.mine.tenants.rollback_policy({"to_version": 0})).overrides == {}
 
 
 async def test_a_type_that_the_policy_registers_needs_no_limits_in_python() -> None:

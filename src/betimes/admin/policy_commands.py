@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shlex import join as join_words
 from typing import Annotated, Any
@@ -11,15 +11,17 @@ import msgspec
 from cyclopts import App, Parameter
 
 from betimes.admin.policy_history import PolicyChange, changes
-from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, PolicyView, Rollback, Tenants
+from betimes.admin.service import PolicyCheck, PolicyProblem, PolicyRequest, PolicyWritten, Rollback, Tenants
 from betimes.cli.bootstrap import Application, Target, current_wiring
 from betimes.cli.documents import File, policy_document
 from betimes.cli.options import AT, EVERYBODY, PAGING, READABLE, TENANT, At, Paging, Readable, Tenant, for_tenant, on
 from betimes.cli.output import show, show_json, show_sentences
 from betimes.core.errors import STATUS, Invalid, PolicyInvalid
 from betimes.core.streams import checked_stream
+from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
+from betimes.domain.warnings import Remark
 from betimes.engine.tenants.model import TenantState, tenant_stream
 
 app = App(name="policy", help="The policy in force: show, check, apply, history, rollback.", help_format="plaintext")
@@ -99,6 +101,11 @@ def _sentences(found: PolicyCheck) -> Iterator[str]:
     yield from (f"  {_render_change(change)}" for change in found.changes)
     if not found.changes:
         yield "It is what is in force."
+    yield from _warnings(found.warnings)
+
+
+def _warnings(found: Iterable[Remark]) -> Iterator[str]:
+    return (f"  warning: {one.path}: {one.message}" for one in found)
 
 
 def _render_change(change: PolicyChange) -> str:
@@ -118,6 +125,7 @@ class AppliedPolicy(JsonView, frozen=True):
     changes: list[PolicyChange]
     undo: str | None
     """The command that puts the version before in force again; `None` if nothing was written."""
+    warnings: list[Remark]
 
 
 @app.command
@@ -139,20 +147,19 @@ def apply(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) 
 
     whose = tenant or EVERYBODY
 
-    async def work(application: Application) -> tuple[int, Any, PolicyView]:
+    async def work(application: Application) -> tuple[int, Any, PolicyWritten]:
         services = application.for_caller(Caller(whose, "cli")).tenants
         version, effective = await _read_before(services)
         if tenant is None:
             await application.apply_policy(body, actor="cli")
-        else:
-            await services.set_policy(PolicyRequest(body))
-        return version, effective, await services.policy()
+            return version, effective, derive(PolicyWritten, await services.policy(), warnings=[])
+        return version, effective, await services.set_policy(PolicyRequest(body))
 
     checked_stream(whose, "tenant", whose)
     version, effective, after = on(target, work, exists=False)
     changed = list(changes("", effective, after.effective))
     undo = _undo_command(version, tenant, at) if after.version > version else None
-    told = AppliedPolicy(whose, after.version, after.fingerprint, changed, undo)
+    told = AppliedPolicy(whose, after.version, after.fingerprint, changed, undo, after.warnings)
     show_sentences(told, _applied_sentences(told), json=at.json)
 
 
@@ -183,6 +190,7 @@ def _applied_sentences(told: AppliedPolicy) -> Iterator[str]:
     yield from (f"  {_render_change(change)}" for change in told.changes)
     if not told.changes:
         yield "It sets nothing that was not so already."
+    yield from _warnings(told.warnings)
     yield f"To undo it: {told.undo}"
 
 

@@ -214,7 +214,12 @@ ROUTES = (
         body=Rollback,
         body_optional=True,
         reply=PolicyWritten,
-        codes=((412, "VERSION_MISMATCH"), (409, "NOTHING_TO_ROLL_BACK"), (409, "POLICY_TOO_FAR_BACK")),
+        codes=(
+            (412, "VERSION_MISMATCH"),
+            (409, "NOTHING_TO_ROLL_BACK"),
+            (409, "POLICY_TOO_FAR_BACK"),
+            (409, "DECLARED_IN_CODE"),
+        ),
         example={"to_version": 0, "note": "people were woken"},
     ),
     _get(

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from betimes.admin.declared_settings import dropped_declarations, keep_declarations
 from betimes.admin.holds import Holds
 from betimes.admin.policy_history import PolicyChange, PolicyHistory, changes
 from betimes.admin.prune import Pruner
@@ -216,7 +217,8 @@ class Tenants(PolicyHistory, Holds, Pruner):
         await self._change(command)
         view = await self.policy()
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
-        return derive(PolicyWritten, view, warnings=warnings)
+        dropped = dropped_declarations(await self._tenant(), command.policy)
+        return derive(PolicyWritten, view, warnings=[*warnings, *dropped])
 
     async def _demand_backtest(self, backtest_id: str) -> None:
         """Raise `Invalid` if the tenant has no such backtest."""
@@ -236,16 +238,19 @@ class Tenants(PolicyHistory, Holds, Pruner):
             return PolicyCheck(False, errors, [], None, [], request.overrides)
         after = msgspec.json.decode(policy.body)
         warnings = call_warnings(self.deployment, calls_of_policy(policy))
+        warnings += dropped_declarations(await self._tenant(), request.overrides)
         return PolicyCheck(True, [], warnings, policy.fingerprint, list(changes("", before, after)), request.overrides)
 
     async def rollback_policy(self, request: Rollback | Mapping[str, Any]) -> PolicyWritten:
-        """Put earlier overrides in force again, as a new version; raise `NotFound` if they are not on the ledger."""
+        """Put earlier overrides in force again, as a new version; raise `NotFound` if they are not on the ledger.
+
+        What applications declare in code stays, for they need it; raise `Refused` if nothing else would change.
+        """
         request = check_request(request, Rollback)
         earlier = await self.earlier_overrides(request.to_version, request.overrides_fingerprint)
+        overrides = keep_declarations(await self._tenant(), earlier)
         note = request.note or f"back to version {earlier.version}"
-        return await self._put_policy(
-            SetPolicy(earlier.overrides, request.version, note, earlier.backtest_id, earlier.version)
-        )
+        return await self._put_policy(SetPolicy(overrides, request.version, note, earlier.backtest_id, earlier.version))
 
     # -- the stream
 

@@ -20,9 +20,8 @@ from secrets import token_hex
 from typing import Any, Self
 
 from betimes.admin.secret_rotation import ResealReport, reseal_secrets
-from betimes.admin.service import PolicyRequest
 from betimes.app.backtests import run_backtest
-from betimes.app.declared_definitions import put_declared
+from betimes.app.declared_definitions import put_declared, put_declared_policy
 from betimes.app.decorators import Declarations
 from betimes.app.deployment import deployment_of
 from betimes.app.dry_run import DryRun
@@ -39,7 +38,7 @@ from betimes.backtest.report import BacktestReport
 from betimes.catalogue import DECIDERS, SECTIONS, readable_areas
 from betimes.core.errors import Invalid, MissingExtra
 from betimes.core.instants import Instant, parse, seconds
-from betimes.core.policies import Body, merge
+from betimes.core.policies import Body
 from betimes.core.scopes import ADMIN
 from betimes.domain.deployment import Deployment
 from betimes.domain.policy_check import demand_callable
@@ -48,7 +47,7 @@ from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine, stop_tasks
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Reporter, log_report
-from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy, TenantState, tenant_stream
+from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy
 from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.commit_counters import CommitCounters
@@ -233,18 +232,14 @@ class Betimes(OwnServices):
 
     async def _put_in_force(self) -> None:
         await self._secrets.ensure()
-        own = self.mine
-        if self.declared.policy:
-            state: TenantState | None = await own.runs.state(tenant_stream(self._tenant))
-            overrides = merge(state.policy if state else {}, self.declared.policy)
-            try:
-                await own.tenants.set_policy(PolicyRequest(overrides))
-            except Invalid as refused:
-                raise self.declared.locate(refused) from None
-        if self._app is not None or not self.declared.is_empty:
-            application = self._app or DEFAULT_APP
-            code = self.for_caller(Caller(self._tenant, "app", application=application))
-            await put_declared(code, self.declared, self.settings.undeclared, self._report)
+        if self._app is None and self.declared.is_empty:
+            return
+        code = self.for_caller(Caller(self._tenant, "app", application=self._app or DEFAULT_APP))
+        try:
+            await put_declared_policy(code, self.declared.policy)
+        except Invalid as refused:
+            raise self.declared.locate(refused) from None
+        await put_declared(code, self.declared, self.settings.undeclared, self._report)
 
     async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
         """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 
 from betimes.app.decorators import Declarations
 from betimes.core.errors import Invalid, NotFound
+from betimes.core.policies import Body, merge
+from betimes.domain.policy_check import checked_policy
 from betimes.engine.reports import Report, Reporter
+from betimes.engine.tenants.model import Declared, SetPolicy, TenantState, tenant_stream
 from betimes.schedules.service import Schedules
 from betimes.sensors.service import Sensors
 from betimes.tenancy import Tenancy
@@ -22,6 +25,18 @@ PAGE = 200
 
 class NotDeclared(Exception):
     """Says what became of a definition, and what to do if that was not meant."""
+
+
+async def put_declared_policy(own: Tenancy, policy: Body) -> None:
+    """Put the settings in force that `own`'s application declares; nothing that it declared before is taken away."""
+    tenants, stream = own.tenants, tenant_stream(own.tenants.caller.tenant)
+    declared = Declared(tenants.caller.application, dict(policy))
+    state: TenantState = await tenants.state(stream) or TenantState()
+    if not policy and declared.application not in state.declared:
+        return
+    overrides = merge(state.policy, policy)
+    await checked_policy(tenants, overrides)
+    await tenants.submit(stream, SetPolicy(overrides, declared=declared))
 
 
 async def put_declared(own: Tenancy, declared: Declarations, undeclared: str, report: Reporter) -> None:

@@ -148,7 +148,8 @@ def _set_policy(
         return Refusal("POLICY_INVALID", str(error))
     name = fingerprint(command.policy)
     # Every start puts the configured policy in force; most often it is already.
-    if tenant.fingerprint == name:
+    said = command.declared
+    if tenant.fingerprint == name and (said is None or tenant.declared.get(said.application, {}) == said.policy):
         return Decision()
     try:
         changed = policy.changed_from(book.effective(below, tenant.policy))
@@ -164,7 +165,7 @@ def _set_policy(
     # A pass that has not ended is taken over by this one, which begins at the first stream again.
     lists.update(tenant.visits.lists if tenant.visits else ())
     visits = Visits(tenant.policy_version + 1, tuple(sorted(lists))) if lists else None
-    change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id, command.restores)
+    change = PolicySet(command.policy, name, now, visits, command.note, command.backtest_id, command.restores, said)
     return Decision((change,), effects=_leg(view, visits))
 
 
@@ -239,9 +240,18 @@ def _unusable(tenant: TenantState, key_id: str, now: Instant) -> Refusal | None:
 def fold(state: TenantState | None, event: Events) -> TenantState:
     tenant = state or TenantState()
     match event:
-        case PolicySet(policy, name, at, visits):
+        case PolicySet(policy, name, at, visits, declared=said):
             version = tenant.policy_version + 1
-            return replace(tenant, policy=policy, fingerprint=name, policy_version=version, policy_at=at, visits=visits)
+            declared = {**tenant.declared, said.application: said.policy} if said else tenant.declared
+            return replace(
+                tenant,
+                policy=policy,
+                fingerprint=name,
+                policy_version=version,
+                policy_at=at,
+                visits=visits,
+                declared=declared,
+            )
         case StreamsVisited(visits=visits):
             return replace(tenant, visits=visits)
         case KeyCreated(key_id, name, scopes, digest, expires_at, at):

@@ -36,6 +36,13 @@ def tenant_stream(tenant: str) -> StreamId:
     return StreamId(tenant, "tenant", tenant)
 
 
+class Declared(msgspec.Struct, frozen=True):
+    """The settings that an application declares in code, and needs."""
+
+    application: str
+    policy: dict[str, Any]
+
+
 class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Replace the tenant's overrides (of the tenant `*`: the deployment's policy)."""
 
@@ -47,6 +54,8 @@ class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The backtest that showed what it would change."""
     restores: int | None = None
     """Of a roll back: the version whose overrides it puts in force again."""
+    declared: Declared | None = None
+    """Of an application that opens: what of it is declared in its code."""
 
 
 class KeyFields(msgspec.Struct, frozen=True):
@@ -147,6 +156,7 @@ class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     note: str | None = None
     backtest_id: str | None = None
     restores: int | None = None
+    declared: Declared | None = None
 
 
 class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -250,6 +260,8 @@ class TenantState(msgspec.Struct, frozen=True, omit_defaults=True):
     hold: Hold | None = None
     released: dict[str, Instant] = {}
     """By domain, when its last hold ended."""
+    declared: dict[str, dict[str, Any]] = {}
+    """By application, the settings that its code declares."""
 
 
 Commands: TypeAlias = (
