@@ -34,3 +34,8 @@ async def test_a_policy_that_cannot_work_is_refused_on_opening_with_every_path()
     with pytest.raises(PolicyInvalid) as refused:
         await bt.open()
     assert [path for path, _ in refused.value.problems] == ["runz", "runs.nope"]
+
+
+def test_a_clock_that_is_an_instant_is_refused_with_the_clock_that_is_meant() -> None:
+    with pytest.raises(Invalid, match=r"clock=VirtualClock\('2026-01-05T09:00:00Z'\)"):
+        Betimes("memory://", clock="2026-01-05T09:00:00Z")  # type: ignore[arg-type]

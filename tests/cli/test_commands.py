@@ -181,11 +181,12 @@ def test_without_a_tenant_every_command_on_policies_means_the_deployments(tmp_pa
 
 
 def test_the_command_that_undoes_a_policy_works_as_it_is_printed(tmp_path: Path) -> None:
-    for start in (40, 50):
-        (tmp_path / "p.toml").write_text(f"[scores]\nstart = {start}\n")
-        words = ("policy", "apply", "p.toml", "--tenant", "acme", "--db", "sqlite:///other one.db", "--json")
-        applied = betimes(*words, folder=tmp_path).json
-    assert [(change["from"], change["to"]) for change in applied["changes"]] == [("40", "50")]
+    words = ("policy", "apply", "p.toml", "--tenant", "acme", "--db", "sqlite:///other one.db", "--json")
+    (tmp_path / "p.toml").write_text("[scores]\nstart = 40\n")
+    assert betimes(*words, folder=tmp_path).json["version"] == 1
+    (tmp_path / "p.toml").write_text("[scores]\nstart = 60\n")
+    applied = betimes(*words, folder=tmp_path).json
+    assert [(change["from"], change["to"]) for change in applied["changes"]] == [("40", "60")]
     name, *undo = split_words(applied["undo"])
     assert name == "betimes"
     assert betimes(*undo, "--json", folder=tmp_path).json["overrides"] == {"scores": {"start": 40}}

@@ -186,6 +186,8 @@ def test_a_day_of_an_account_tells_its_cooldown_from_the_debounce_of_a_type(tmp_
 def test_a_day_in_which_the_clock_changes_has_its_own_length(folder: Path) -> None:
     told = betimes("day", "ana", "--date", "2026-10-25", "--json", folder=folder).json
     assert (told["since"], told["until"]) == ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")
+    said = betimes("day", "ana", "--date", "2026-10-25", folder=folder).out
+    assert "(UTC+02:00 and then UTC+01:00)" in said.splitlines()[0]
 
 
 def test_next_lists_what_waits_soonest_first(folder: Path) -> None:

@@ -358,3 +358,7 @@ def test_a_server_with_keys_is_shown_one(tmp_path: Path) -> None:
         assert status.out.splitlines()[0].endswith(f"  {server.url}, tenant of the key")
         unreadable = betimes("inbox", "show", "ana", "--url", server.url, "--api-key", key, folder=tmp_path)
         assert unreadable.code == STATUS["MISSING_SCOPE"][1]
+        for words in ("why", "ana"), ("day", "ana"):
+            unseen = betimes(*words, "--url", server.url, "--api-key", key, folder=tmp_path)
+            assert unseen.code == STATUS["NOT_FOUND"][1]
+            assert "or it is there, and the key may not read it" in unseen.err

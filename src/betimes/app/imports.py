@@ -19,6 +19,9 @@ def import_object(place: str, what: str, example: str, kind: type = object) -> A
     module, _, name = place.partition(":")
     if not module or not name:
         raise Invalid(f"{place!r} does not name {what}; say module:name, such as {example}")
+    if module.endswith(".py"):
+        meant = ".".join(Path(module).with_suffix("").parts)
+        raise Invalid(f"{place!r} names a file; say its module: {meant}:{name}")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.instants import Instant
+from betimes.core.names import spell_name
 from betimes.engine.store import Store
 
 Clock = Callable[[], Instant]
@@ -15,6 +16,7 @@ Clock = Callable[[], Instant]
 
 def store_at(url: str, clock: Clock | None = None) -> Store:
     """The store a URL names; `clock` takes the place of the store's own time, and then only one process may use it."""
+    _check_clock(clock)
     scheme, found, rest = url.partition("://")
     if not found:
         raise Invalid(f"{url!r} is not a database URL; say sqlite:///betimes.db, postgresql://… or memory://")
@@ -29,6 +31,13 @@ def store_at(url: str, clock: Clock | None = None) -> Store:
 
         return MemoryStore(clock or system_clock)
     raise Invalid(f"there is no store for {scheme}://; say sqlite:///betimes.db, postgresql://… or memory://")
+
+
+def _check_clock(clock: object) -> None:
+    """Raise `Invalid` with the clock that is meant, if this is none: an instant is often taken for one."""
+    if clock is not None and not callable(clock):
+        meant = f"clock=VirtualClock({clock!r})" if isinstance(clock, str) else "clock=VirtualClock(…)"
+        raise Invalid(f"a clock is called for the instant, which {spell_name(clock)[:80]} cannot be; say {meant}")
 
 
 def demand_there(url: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -13,7 +14,7 @@ from cyclopts import Parameter
 
 from betimes.cli.bootstrap import NEEDS_DATABASE, Application, Target, current_wiring, note_server
 from betimes.cli.output import show
-from betimes.core.errors import Invalid
+from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import checked_stream
 from betimes.core.zones import is_zone, unknown_zone
 from betimes.domain.service import Caller
@@ -111,6 +112,17 @@ class Paging:
     """How many to show, up to 200."""
     cursor: str | None = None
     """Where to go on."""
+
+
+@contextmanager
+def doubting_key(at: Readable) -> Iterator[None]:
+    """Say of what a server does not find for a key that the key may be the cause: it is told only what it may read."""
+    try:
+        yield
+    except NotFound as missing:
+        if at.target.url and at.target.key:
+            raise NotFound(f"{missing}; or it is there, and the key may not read it") from None
+        raise
 
 
 def check_zone(name: str) -> str:

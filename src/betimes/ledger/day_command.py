@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from betimes.catalogue import DOMAINS
-from betimes.cli.options import TENANT, Tenant
+from betimes.cli.options import TENANT, Tenant, doubting_key
 from betimes.cli.output import say, show, show_json
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound
@@ -45,22 +45,29 @@ def day(
         Show an account, without the person of that name.
     """
     wanted = _parse_day(date)
-    found = ask_ledger(at, lambda ledger: _find_day(ledger, id, wanted, is_account=account))
+    with doubting_key(at):
+        found = ask_ledger(at, lambda ledger: _find_day(ledger, id, wanted, is_account=account))
     view = found.view
     if at.json:
         show_json(view)
         return
     if found.of == "account instead":
         say(f"No person is called {id}. This is the day of the account, as with --account:")
-    begin = to_local(view.timezone, view.since)
-    offset = f"{begin:%z}"
     both = ", with the account of that name" if found.of == "both" else ""
-    say(f"{id} on {begin:%A %Y-%m-%d} in {view.timezone} (UTC{offset[:3]}:{offset[3:]}){both}")
+    begin = to_local(view.timezone, view.since)
+    say(f"{id} on {begin:%A %Y-%m-%d} in {view.timezone} ({_spell_offsets(view)}){both}")
     for band in sorted(view.bands, key=lambda band: band.since):
         say(f"  {_spell_band(band, view)}")
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
     if view.truncated:
         say("There was more than is shown here: betimes ledger has all of it.")
+
+
+def _spell_offsets(view: TimelineView) -> str:
+    """Return how far the zone is from UTC, both distances on a day on which its clock changes."""
+    ends = (view.since, view.until - timedelta(microseconds=1))
+    offsets = (f"{to_local(view.timezone, end):%z}" for end in ends)
+    return " and then ".join(dict.fromkeys(f"UTC{offset[:3]}:{offset[3:]}" for offset in offsets))
 
 
 def _parse_day(text: str | None) -> date | None:

@@ -84,9 +84,13 @@ def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
 
 def _spell_counts(view: UpcomingView, hours: float) -> str:
     """Return in a sentence how much comes, of which kinds."""
-    counts = ", ".join(f"{_accuracy(row)}{sum(row.counts):,} {row.kind}" for row in view.rows)
+    counts = ", ".join(f"{_accuracy(row)}{_count_kind(sum(row.counts), row.kind)}" for row in view.rows)
     late = f" {count_noun(view.late.count, 'is', 'are')} late." if view.late.count else ""
     return f"In the next {'hour' if hours == 1 else f'{hours:g} hours'}: {counts or 'nothing'}.{late}"
+
+
+def _count_kind(count: int, kind: str) -> str:
+    return count_noun(count, kind, f"{kind}es" if kind.endswith(("x", "s")) else "")
 
 
 def _accuracy(row: UpcomingRow) -> str:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from betimes.catalogue import DOMAIN_OF
-from betimes.cli.options import TENANT, Tenant, on
+from betimes.cli.options import TENANT, Tenant, doubting_key, on
 from betimes.cli.output import show_sentences
 from betimes.core.errors import MalformedRow, NewerVersion, NotFound
 from betimes.domain.derivation import derive
@@ -42,7 +42,7 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     asked: str
     now: datetime
     timezone: str
-    """The person's own, UTC where none is known."""
+    """That of the person, or of the schedule or what else it is about; UTC where none is known."""
     found_as: str
     """segment, key, correlation, person, account, or the kind of stream: schedule, sensor, intent, …"""
     recent: list[VerdictEvent]
@@ -65,7 +65,8 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
         What is asked about, as answers and lists call it.
     """
     caller = Caller(at.tenant, "cli")
-    view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
+    with doubting_key(at):
+        view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
     show_sentences(view, _lines(view), json=at.json)
 
 
@@ -155,10 +156,11 @@ async def _explain(
     explanation = await _explain_first(ledger, found)
     is_judged = explanation.verdict and explanation.verdict.reasons  # a tick that somebody asked for was not
     day = await ledger.timeline(user_id=name if recent else explanation.id)  # it knows the zone of a person
+    is_subject = found_as in ("person", "account")
     return WhyView(
         asked=name,
         now=day.now,
-        timezone=day.timezone,
+        timezone=day.timezone if is_subject else explanation.timezone or day.timezone,
         found_as=found_as,
         recent=[*recent],
         explanation=explanation,
