@@ -14,8 +14,10 @@ import pytest
 
 from betimes.app import Betimes
 from betimes.app.routes import ROUTES
-from betimes.core.instants import HOUR
+from betimes.core.errors import NotFound
+from betimes.core.instants import DAY, HOUR
 from betimes.core.streams import StreamId
+from betimes.domain.service import Caller
 from betimes.engine.store import LedgerQuery
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.http.server import serve
@@ -228,6 +230,32 @@ async def test_things_are_found_by_what_they_are_called(store: StoreName, tmp_pa
         assert await hits("u-8", "&kinds=inbox") == [("stream", "inbox", "u-8")]
         assert await hits("nothing is called so") == []
         assert all([await get(client, hit["href"]) for hit in (await get(client, "/v1/search?q=a"))["items"]])
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_a_key_that_has_expired_is_found_by_the_whole_of_it(store: StoreName, tmp_path: Path) -> None:
+    async with asked(store, tmp_path) as (bt, client, clock):
+
+        async def keys(q: str, more: str = "") -> list[tuple[str, str]]:
+            found = (await get(client, f"/v1/search?q={quote(q)}{more}"))["items"]
+            return [(hit["kind"], hit["href"]) for hit in found if hit["type"] == "key" and hit["id"] == q]
+
+        trigger = {"account_id": "z", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "of-z"}
+        await bt.runs.trigger(trigger)
+        assert await keys("of-z") == [("account", "/v1/explain/account:z:1")], "in force, it is found once"
+        clock.advance(30 * DAY)
+        with pytest.raises(NotFound, match=r"has expired; .* betimes why account:z:1"):
+            await bt.runs.trigger_status("of-z")
+        assert await keys("of-z") == [("account", "/v1/explain/account:z:1")]
+        assert await keys("of-z", "&kinds=inbox") == []
+        elsewhere = bt.for_caller(Caller("other", "test"))
+        assert (await bt.ledger_for(Caller("other", "test")).search("of-z")).items == []
+        with pytest.raises(NotFound, match="never sent"):
+            await elsewhere.runs.trigger_status("of-z")
+        await bt.runs.trigger(trigger)
+        again, first = await keys("of-z")
+        assert first == ("account", "/v1/explain/account:z:1"), "the newest is the first"
+        assert (await get(client, again[1]))["verdict"]
 
 
 @pytest.mark.parametrize("store", STORES)

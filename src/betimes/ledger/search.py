@@ -1,4 +1,8 @@
-"""Search: one box over ids of streams, keys, segments, effects and correlations; by their beginning, twenty answers."""
+"""Search: one box over ids of streams, keys, segments, effects and correlations; by their beginning, twenty answers.
+
+A key in force is found by its beginning, one that has expired by the whole of it, as long as the ledger has its
+segment.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +70,15 @@ class Search(LedgerReader):
         return [_hit("stream", one.id, one.kind, f"streams/{one.kind}/{one.id}", one.status or None) for one in found]
 
     async def _keys(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
-        named = {name for kind in kinds for name in DOMAIN_OF[kind].collections}
-        found = await self.engine.store.keys_like(self.caller.tenant, (*kinds, *sorted(named)), text, EACH_MAX)
-        return [
-            _hit("key", one.key, one.kind, f"explain/{one.kind}:{one.id}:{one.version}")
-            for one in found
-            if one.kind in kinds
-        ]
+        """Find keys in force by their beginning, and those that expired, which only the ledger has, by the whole."""
+        collections = {*kinds, *(name for kind in kinds for name in DOMAIN_OF[kind].collections)}
+        in_force = await self.engine.store.keys_like(self.caller.tenant, sorted(collections), text, EACH_MAX)
+        handles = {f"{one.kind}:{one.id}:{one.version}": (one.key, one.kind) for one in in_force if one.kind in kinds}
+        query = LedgerQuery(tenant=self.caller.tenant, key=text, backwards=True, limit=EACH_MAX)
+        for segment in await self.engine.store.ledger(query):
+            if segment.stream.kind in kinds and segment.key and segment.key.collection in collections:
+                handles.setdefault(segment.handle, (text, segment.stream.kind))
+        return [_hit("key", key, kind, f"explain/{handle}") for handle, (key, kind) in handles.items()]
 
     async def _segment(self, text: str, kinds: tuple[str, ...]) -> list[SearchHit]:
         try:

@@ -10,13 +10,13 @@ import msgspec
 
 from betimes.core.datetimes import moment
 from betimes.core.errors import BetimesError, MalformedRow, NewerVersion, NotFound, Refused
-from betimes.core.instants import Instant
+from betimes.core.instants import Instant, render
 from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.derivation import derive
 from betimes.domain.paging import Page, check_filters, checked_limit, list_streams
 from betimes.domain.requests import check_request
-from betimes.engine.store import PAGE_MAX, EffectQuery, StreamQuery, StreamRow
+from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery, StreamRow
 from betimes.runs.model import (
     TRIGGERS,
     AccountState,
@@ -71,7 +71,7 @@ class Runs(Triggers, Registry):
         """Return the request, its verdict, that of its retry, and its run; kept as long as the key."""
         seen = await self.engine.store.seen(KeyId(self.caller.tenant, TRIGGERS, key))
         if seen is None:
-            raise NotFound(f"there is no trigger {key!r}; it was never sent, or its key was forgotten")
+            raise await self._unknown_trigger(key)
         segment = seen.segment
         kind = self.engine.kinds.of(segment.stream)
         recorded = kind.recorded(segment)
@@ -92,6 +92,16 @@ class Runs(Triggers, Registry):
             retry=retry,
             run_id=run_id,
         )
+
+    async def _unknown_trigger(self, key: str) -> NotFound:
+        """Return what to say of a key that is not in force: what it was, if the ledger still has it."""
+        query = LedgerQuery(tenant=self.caller.tenant, kind="account", key=key, backwards=True, limit=1)
+        for first in await self.engine.store.ledger(query):
+            return NotFound(
+                f"the key of the trigger {key!r} of {first.stream.id} has expired; what was decided on "
+                f"{render(first.at)} is in the ledger: betimes why {first.handle}, GET /v1/explain/{first.handle}"
+            )
+        return NotFound(f"there is no trigger {key!r}; it was never sent, or what was recorded of it was pruned")
 
     async def cancel_trigger(self, key: str, *, request_key: str | None = None) -> TriggerStatus:
         """Drop a trigger that waits, with all that joined it; 409 NOT_WAITING as `Refused` if it does not."""
