@@ -239,19 +239,6 @@ def test_why_merges_all_that_has_a_name_though_it_was_long_ago(tmp_path: Path) -
     assert "  2020-03-27 10:00:00  ana was allowed to run for a SIGNAL_ARRIVED (one)." in said
 
 
-def test_why_finds_events_and_triggers_whose_keys_have_expired(tmp_path: Path) -> None:
-    with BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2020-03-27T09:00:00Z")) as bt:
-        bt.notifications.send({**NOTE, "event_id": "told"})
-        bt.runs.trigger({"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"})
-    for name, segment in (("told", "inbox:ana:1"), ("sig-1", "account:acct-7:1")):
-        found = betimes("why", name, "--json", folder=tmp_path).json
-        assert (found["found_as"], found["explanation"]["segment_id"]) == ("key", segment)
-    expired = betimes("trigger", "show", "sig-1", folder=tmp_path)
-    assert expired.code == STATUS["NOT_FOUND"][1]
-    assert "the key of the trigger 'sig-1' of acct-7 has expired" in expired.err
-    assert "betimes why account:acct-7:1" in expired.err
-
-
 def test_why_explains_what_was_decided_first_when_the_same_was_asked_for_again(tmp_path: Path) -> None:
     clock = VirtualClock("2026-11-17T01:10:00Z")
     asked = {"account_id": "acct-7", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "sig-1"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from cyclopts import Parameter
@@ -157,19 +158,59 @@ def _spell_band(band: BandView, view: TimelineView) -> str:
     return f"{_clock(band.since, view)}–{until} {band.name.replace('_', ' ')}{label}"
 
 
+class _Row(NamedTuple):
+    at: datetime
+    what: str
+    answer: str
+    why: str
+    segment_id: str | None
+
+
 def _lines(view: TimelineView) -> list[dict[str, Any]]:
     """Return what was decided, what waits and what is to be expected, in the order of time."""
     decided = [
-        (item.at, _spell_subject(item), item.outcome, _spell_reason(item, view), item.segment_id) for item in view.items
+        _Row(item.at, _spell_subject(item), item.outcome, _spell_reason(item, view), item.segment_id)
+        for item in view.items
     ]
     waiting = [
-        (item.at, f"{item.what} {item.key or ''}".strip(), "waits", ", ".join(item.reasons), item.segment_id)
+        _Row(item.at, f"{item.what} {item.key or ''}".strip(), "waits", ", ".join(item.reasons), item.segment_id)
         for item in view.waiting
         if item.at < view.until
     ]
-    expected = [(one.at, f"{one.kind} {one.name}", "expected", one.value, None) for one in view.forecast]
+    expected = [_Row(one.at, f"{one.kind} {one.name}", "expected", one.value, None) for one in view.forecast]
     rows = sorted([*decided, *waiting, *expected], key=lambda row: row[0])
-    return [dict(zip(COLUMNS, (_clock(row[0], view), *row[1:]), strict=True)) for row in rows]
+    judged = {item.segment_id for item in view.items if item.judged}
+    return [_fold_run(run, view) for run in _find_runs(rows, judged)]
+
+
+def _find_runs(rows: Sequence[_Row], judged: set[str]) -> list[list[_Row]]:
+    """Return the rows that follow each other with the same answer about the same thing, by the first of each.
+
+    A notification or trigger that was judged, and what is still to come, is alone and ends all runs: a hundred checks
+    of an intent must not hide what the person was told, nor when.
+    """
+    runs: list[list[_Row]] = []
+    latest: dict[str, list[_Row]] = {}
+    for row in rows:
+        is_alone = row.answer in ("waits", "expected") or row.segment_id in judged
+        if is_alone:
+            latest.clear()
+        elif (run := latest.get(row.what)) and run[-1].answer == row.answer:
+            run.append(row)
+            continue
+        runs.append([row])
+        if not is_alone:
+            latest[row.what] = runs[-1]
+    return runs
+
+
+def _fold_run(run: Sequence[_Row], view: TimelineView) -> dict[str, Any]:
+    """Return the line of rows that say the same: how many they are, from the first to the last; the last one's why."""
+    first, last = run[0], run[-1]
+    line = dict(zip(COLUMNS, (_clock(last.at, view), *last[1:]), strict=True))
+    if len(run) > 1:
+        line |= {"at": f"{_clock(first.at, view)}–{line['at']}", "answer": f"{len(run)} × {last.answer}"}
+    return line
 
 
 def _spell_subject(event: TimelineEvent) -> str:
