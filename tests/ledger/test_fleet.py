@@ -28,7 +28,7 @@ async def test_processes_tell_of_themselves(store: StoreName, tmp_path: Path, mo
         clock.advance_to(clock() + 2 * DAY)  # which is not the time that processes live in
         listed = (await get(client, "/v1/processes"))["items"]
         assert [(row["name"], row["role"], row["alive"]) for row in listed] == [
-            ("one", "worker", True),
+            ("one", "worker, virtual clock", True),
             ("old", "api", False),
         ]
         assert "handler:note" in listed[0]["executors"]
@@ -72,4 +72,4 @@ async def test_a_server_under_a_virtual_clock_tells_of_itself_in_real_time() -> 
             # its first beat has no event that could be waited for
             while not (found := (await bt.ledger.processes(virtual=True)).items):  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        assert [(row.role, row.alive) for row in found] == [("all", True)]
+        assert [(row.role, row.alive) for row in found] == [("all, virtual clock", True)]

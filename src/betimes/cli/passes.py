@@ -7,7 +7,10 @@ from typing import Any
 from betimes.cli.bootstrap import Application
 from betimes.cli.options import AT, At, on
 from betimes.cli.output import moment, show_sentences
+from betimes.core.errors import Invalid
 from betimes.engine.tick_result import TickResult
+
+PROCESSES_MAX = 200
 
 
 def tick(
@@ -28,10 +31,26 @@ def tick(
     """
 
     async def work(application: Application) -> TickResult:
+        await demand_real_time(application)
         return await application.tick(limit=limit, max_s=max_s, tenant=tenant)
 
     done = on(at.local(app=app, over_http="POST /v1/tick"), work, starts=True, exists=False)
     show_sentences(tick_view(done), [_sentence(done)], json=at.json)
+
+
+async def demand_real_time(application: Application) -> None:
+    """Raise `Invalid` while a process with a virtual clock works on the database.
+
+    What it wrote waits for instants of its own time; by the real clock, months of it would be due at once.
+    """
+    store = application.engine.store
+    now = await store.now()
+    for process in await store.processes(PROCESSES_MAX):
+        if process.has_virtual_clock and process.is_alive(now):
+            raise Invalid(
+                f"{process.name} works on this database with a virtual clock, and this command would ring by the real "
+                "one all that it waits for; move its clock with POST /v1/clock"
+            )
 
 
 def tick_view(done: TickResult) -> dict[str, Any]:

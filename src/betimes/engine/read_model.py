@@ -155,6 +155,14 @@ TenantBacklog: TypeAlias = Backlog
 """The work that is owed to one tenant; every count stops at the limit that was asked for."""
 
 
+LIVE = 3 * 10_000_000
+"""A process that was silent for longer is not taken to be alive."""
+CLOSED = "closed"
+"""The role of a process that has ended in order: it is not alive, however lately it was heard of."""
+VIRTUAL_CLOCK = ", virtual clock"
+"""The end of the role of a process whose time stands still until somebody moves it."""
+
+
 class ProcessRow(NamedTuple):
     """A process as it last told of itself."""
 
@@ -164,6 +172,14 @@ class ProcessRow(NamedTuple):
     executors: tuple[str, ...]
     started_at: Instant
     seen_at: Instant
+
+    def is_alive(self, now: Instant) -> bool:
+        """Return whether it was heard of lately and did not say that it has ended."""
+        return self.role != CLOSED and now - self.seen_at <= LIVE
+
+    @property
+    def has_virtual_clock(self) -> bool:
+        return self.role.endswith(VIRTUAL_CLOCK)
 
 
 class NamedStream(NamedTuple):

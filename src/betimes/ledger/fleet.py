@@ -17,15 +17,11 @@ from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
-from betimes.engine.read_model import ProcessRow
+from betimes.engine.read_model import CLOSED, VIRTUAL_CLOCK, ProcessRow
 from betimes.engine.reports import Report, Reporter, log_report
 from betimes.ledger.reader import LedgerReader
 
 BEAT_S = 10.0
-LIVE = 3 * 10_000_000
-"""A process that was silent for longer is not taken to be alive."""
-CLOSED = "closed"
-"""The role of a process that has ended in order: it is not alive, however lately it was heard of."""
 FORGOTTEN = DAY
 PROCESSES_MAX = 200
 COUNT_MAX = 10_000
@@ -35,7 +31,7 @@ EXECUTORS_MAX = 200
 class ProcessView(JsonView, frozen=True, kw_only=True):
     name: str
     role: str
-    """`closed` of one that has ended in order."""
+    """`closed` of one that has ended in order; of one whose time stands still, it ends with `, virtual clock`."""
     version: str
     executors: list[str]
     """The effects it can carry out."""
@@ -92,7 +88,7 @@ class Fleet(LedgerReader):
 
 
 def _view(row: ProcessRow, now: Instant) -> ProcessView:
-    return derive(ProcessView, row, alive=row.role != CLOSED and now - row.seen_at <= LIVE)
+    return derive(ProcessView, row, alive=row.is_alive(now))
 
 
 class Heartbeat:
@@ -103,6 +99,7 @@ class Heartbeat:
     ) -> None:
         self._engine = engine
         self._is_virtual = virtual
+        role += VIRTUAL_CLOCK if virtual else ""
         self._row = ProcessRow(name, role, version("betimes"), (), 0, 0)
         self._report = report
 

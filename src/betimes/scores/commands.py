@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from betimes.cli.bootstrap import Application
 from betimes.cli.options import AT, EVERYBODY, PAGING, TENANT, At, Paging, Tenant, on, show_answer
 from betimes.cli.output import progress, show
+from betimes.cli.passes import demand_real_time
 from betimes.domain.service import Caller
 from betimes.scores.sweep import SweepRequest, SweepResult
 from betimes.scores.views import HistoryType
@@ -86,6 +87,7 @@ def sweep(
             bar(result.processed)
 
         async def work(application: Application) -> SweepResult:
+            await demand_real_time(application)
             scores = application.for_caller(Caller(tenant, "cli")).scores
             request = SweepRequest(limit=limit, dry_run=dry_run)
             return await scores.sweep(request, progress=tell, unbounded=True)
