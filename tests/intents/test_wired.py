@@ -53,11 +53,15 @@ async def test_an_intent_that_the_gate_postpones_leaves_nothing_there_that_goes_
         assert (await bt.runs.run_state("ann")).deferred == []
         [_, blocked, *_] = (await bt.intents.history("b")).items
         assert blocked.gate_result == {
+            "trigger_type": "BRIEF",
             "result": "DEFER",
             "reasons": ["COOLDOWN"],
             "defer_until": "2026-01-05T09:25:00Z",
             "segment_id": None,
         }
+        why = (await bt.ledger.explain(blocked.segment_id)).verdict
+        assert why
+        assert why.explanation.startswith("Its gate BRIEF was closed: COOLDOWN until 2026-01-05T09:25:00Z; the next ")
 
 
 @pytest.mark.parametrize("url", URLS)

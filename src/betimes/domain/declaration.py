@@ -91,8 +91,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes and statuses that are spelled as codes, in words."""
     statuses: Mapping[str, tuple[str, ...]] = {}
     """By kind of stream: its statuses, where its state has no closed list of them."""
-    describe_event: Callable[[Event], str] = lambda event: ""
-    """Return a sentence about an event that `outcome_of` knows."""
+    describe_event: Callable[[Event, Command | None], str] = lambda event, command: ""
+    """Return a sentence about an event that `outcome_of` knows, and the command that led to it, if one did."""
     complete_event: Callable[[Event, Verdict], Event] | None = None
     """Return an event with what only the verdict that led to it knows, before it is described."""
     render_amounts: Mapping[str, Mapping[str, Callable[[int], Any]]] = {}

@@ -142,12 +142,12 @@ class Acting:
         account = account_stream(action.tenant, gate.account_id or definition.user_id)
         command = RequestRun(gate.trigger_type, payload={"intent_id": action.intent_id})
         key = KeyId(action.tenant, TRIGGERS, f"{action.action_id}:gate")
-        if before := await self._earlier_answer(key):
+        if before := await self._earlier_answer(gate.trigger_type, key):
             return before
         # Between this and the submit the answer may turn; it is then recorded as given and holds for this check.
         foreseen = await self._foresee_verdict(account, command, key.key)
         if foreseen is not None and foreseen.answer == "LATER":
-            return _gate_result(foreseen, None)
+            return _gate_result(gate.trigger_type, foreseen, None)
         recorded = await self._engine.submit(
             Submission(
                 stream=account,
@@ -159,14 +159,14 @@ class Acting:
                 **story,
             )
         )
-        return _gate_result(recorded.verdict, recorded.segment_id)
+        return _gate_result(gate.trigger_type, recorded.verdict, recorded.segment_id)
 
-    async def _earlier_answer(self, key: KeyId) -> dict[str, Any] | None:
+    async def _earlier_answer(self, trigger_type: str, key: KeyId) -> dict[str, Any] | None:
         seen = await self._engine.store.seen(key)
         if seen is None:
             return None
         first = self._engine.kinds.of(seen.segment.stream).recorded(seen.segment)
-        return _gate_result(first.verdict, first.segment_id)
+        return _gate_result(trigger_type, first.verdict, first.segment_id)
 
     async def _foresee_verdict(self, account: StreamId, command: RequestRun, key: str) -> Verdict | None:
         """Return the verdict the gate would give; nothing is recorded."""
@@ -231,8 +231,9 @@ def title_of(action: Action) -> str:
     return label if label.casefold() != said.strip(" .!?") else TITLE_OTHERWISE
 
 
-def _gate_result(verdict: Verdict | None, segment_id: str | None) -> dict[str, Any]:
+def _gate_result(trigger_type: str, verdict: Verdict | None, segment_id: str | None) -> dict[str, Any]:
     return {
+        "trigger_type": trigger_type,
         "result": _GATE_ANSWERS[verdict.answer] if verdict else "SKIP",
         "reasons": list(verdict.reasons) if verdict else ["NO_VERDICT"],
         "defer_until": render(verdict.until) if verdict and verdict.until is not None else None,

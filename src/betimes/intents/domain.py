@@ -6,16 +6,17 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Event
-from betimes.core.instants import HOUR, render
+from betimes.core.deciders import Command, Event
+from betimes.core.instants import HOUR
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import Domain
 from betimes.intents.decide import DECIDERS
+from betimes.intents.fire_sentences import describe_fire
 from betimes.intents.fold import COOLING, TYPES
-from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireStatus, IntentFired, IntentState
+from betimes.intents.model import CLAIM_EXPIRED, FireCooled, FireIntent, FireStatus, IntentFired, IntentState
 from betimes.intents.outlook import intent_outlook, waiting_checks
 from betimes.intents.policy import IntentsPolicy
 from betimes.intents.reasons import REASONS
@@ -48,14 +49,13 @@ def describe_verdict(segment: Segment, verdict: Verdict) -> str:
     return f"{REASONS[verdict.reasons[-1]].capitalize()}."
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: Event, command: Command | None) -> str:
     """Return what a report of a check came to, in a sentence."""
     if not isinstance(event, IntentFired):
         return "It fired too recently; its cooldown is not over."
-    next_at = event.next_check_at
-    after = f"the next check is at {render(next_at)}" if next_at else "no further check is planned"
-    error = f" ({event.error})" if event.error and not is_lost_claim(event) else ""
-    return f"Recorded as {WORDS.get(event.status, event.status)}{error}; {after}."
+    report = command if isinstance(command, FireIntent) else None
+    error = None if is_lost_claim(event) else event.error
+    return describe_fire(event, report, WORDS.get(event.status, event.status), error)
 
 
 def complete_event(event: Event, verdict: Verdict) -> Event:
@@ -88,8 +88,8 @@ DOMAIN = Domain(
         "NOW": "a worker took the intent {who}",
         "success": "the intent {who} fired",
         "failed": "the intent {who} failed",
-        "gate_blocked": "the intent {who} did not fire: its gate was closed",
-        "condition_not_met": "the intent {who} did not fire: its condition was not met",
+        "gate_blocked": "the intent {who} did not fire",
+        "condition_not_met": "the intent {who} did not fire",
         COOLED: "the intent {who} did not fire: it fired too recently",
     },
     words=WORDS,

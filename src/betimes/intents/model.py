@@ -125,6 +125,9 @@ class FireReport(msgspec.Struct, frozen=True, kw_only=True):
 class FireIntent(FireReport, frozen=True, tag=True, omit_defaults=True):
     """Report the outcome of a check."""
 
+    condition: str | None = None
+    """The condition that was not met, in words, as the built-in worker read it: definitions change."""
+
 
 class ForgetIntent(msgspec.Struct, frozen=True, tag=True):
     """To an owner: this intent was disabled as this version; one enabled since still counts."""

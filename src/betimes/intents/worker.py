@@ -36,7 +36,16 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine, stop_tasks
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import Report, Reporter, guard_reporter, log_report
-from betimes.intents.actions import Acting, Handler, HasChannel, action_of, any_channel, elapsed_ms, story_of
+from betimes.intents.actions import (
+    Acting,
+    Handler,
+    HasChannel,
+    action_of,
+    any_channel,
+    condition_text,
+    elapsed_ms,
+    story_of,
+)
 from betimes.intents.claimer import CLAIMS_MAX, Claimer, ClaimOver, HeldClaim
 from betimes.intents.conditions import askable, sources_of
 from betimes.intents.due import AT_LEAST, DueIntents
@@ -314,7 +323,11 @@ class IntentWorker:
         seen = {name: _json_number(value) for name, value in values.items()}
         took_ms = elapsed_ms(begun_s)
         report = FireIntent(
-            status="condition_not_met", claim_token=held.token, trigger_data=seen, evaluation_ms=took_ms
+            status="condition_not_met",
+            claim_token=held.token,
+            trigger_data=seen,
+            evaluation_ms=took_ms,
+            condition=None if holds else condition_text(held.intent.definition),
         )
         return report, holds
 

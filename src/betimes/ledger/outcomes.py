@@ -13,12 +13,12 @@ import msgspec
 
 from betimes.catalogue import DOMAIN_OF, spell_answer
 from betimes.core.datetimes import moment
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
 from betimes.core.outcomes import EventOutcome
 from betimes.core.segments import Segment
 from betimes.core.verdicts import Verdict
 from betimes.domain.declaration import Domain, list_reasons
-from betimes.engine.codecs import Kinds, checkpoint_of
+from betimes.engine.codecs import Kinds, checkpoint_of, repair_of
 
 
 class OutcomeView(msgspec.Struct, frozen=True):
@@ -73,10 +73,19 @@ def outcomes_of(kinds: Kinds, segment: Segment) -> list[OutcomeView]:
     if domain.outcome_of is None:
         verdict = verdict_outcome(kinds, segment)
         return [verdict] if verdict else []
+    decided = [*_decided(domain, _complete_events(kinds, segment, domain))]
+    command = _command_of(kinds, segment) if decided else None
     return [
-        OutcomeView(decided.outcome, decided.reasons, domain.describe_event(event), moment(decided.until))
-        for event, decided in _decided(domain, _complete_events(kinds, segment, domain))
+        OutcomeView(outcome.outcome, outcome.reasons, domain.describe_event(event, command), moment(outcome.until))
+        for event, outcome in decided
     ]
+
+
+def _command_of(kinds: Kinds, segment: Segment) -> Command | None:
+    """Return the command of a segment; `None` if another stream's led to it, or a repair."""
+    if segment.command is None or repair_of(segment):
+        return None
+    return kinds.of(segment.stream).command(segment.command, segment)
 
 
 def _complete_events(kinds: Kinds, segment: Segment, domain: Domain) -> Iterable[Event]:

@@ -34,6 +34,8 @@ RECENT_MAX = 8
 """Decisions about a person or an account that are shown."""
 GOOD = frozenset({"NOW", "ALLOW", "success", "fired", "triggered", "no_change", "decay"})
 """Outcomes that nobody asks the why of, while there are others."""
+SUBJECTS = frozenset({"person", "account"})
+"""What a name is found as, if the decisions that have it are about different things."""
 
 
 class WhyView(JsonView, frozen=True, kw_only=True):
@@ -78,7 +80,7 @@ async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
             return await _explain(services, ledger, name, hit.type, [], hit.href.removeprefix("/v1/explain/"))
     written = await _read_segments(ledger, [hit for hit in hits if hit.type == "stream"])
     recent = await _find_recent(ledger, name, written)
-    asked = await _choose_event(services, ledger, recent)
+    asked = await _choose_event(services, ledger, name, recent)
     if asked:
         return await _explain(services, ledger, name, _found_as(asked, name), recent, asked.segment_id)
     if written:
@@ -89,16 +91,21 @@ async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
     )
 
 
-async def _choose_event(services: Tenancy, ledger: Ledger, recent: Sequence[VerdictEvent]) -> VerdictEvent | None:
-    """Return the newest decision that somebody would ask the why of: it was no yes, or came to nothing.
+async def _choose_event(
+    services: Tenancy, ledger: Ledger, name: str, recent: Sequence[VerdictEvent]
+) -> VerdictEvent | None:
+    """Return the decision that somebody would ask the why of.
 
-    Of those that can be read: one that cannot keeps nobody from the others.
+    Of a person or an account it is the newest that was no yes, or came to nothing: each is about another thing. Of a
+    schedule, a sensor or an intent it is the newest: each answers the same question again, and replaces those before,
+    but for calls that came to nothing. One that cannot be read keeps nobody from the others.
     """
     newest = None
     for event in recent:
         with suppress(MalformedRow, NewerVersion):
             results = await find_results(services, ledger, await ledger.explain(event.segment_id))
-            if event.outcome not in GOOD or any(map(is_troubled, results)):
+            is_current = newest is None or _found_as(event, name) in SUBJECTS
+            if (is_current and event.outcome not in GOOD) or any(map(is_troubled, results)):
                 return event
             newest = newest or event
     return newest or (recent[0] if recent else None)

@@ -103,7 +103,7 @@ def write_answer(
     if repeated_by:
         codes = ", ".join((repeated_by.outcome, *repeated_by.reasons, repeated_by.segment_id))
         yield f"It was asked for again at {teller.clock(repeated_by.at)}. {repeated_by.explanation} [{codes}]"
-    yield from _write_outlook(view, alternatives, teller, results)
+    yield from _write_outlook(view, alternatives, teller, now, results)
     yield from _write_rules(view, teller)
     yield from _write_alternatives(view.kind, alternatives, teller)
 
@@ -152,7 +152,11 @@ def _is_judged_later(view: ExplanationView) -> bool:
 
 
 def _write_outlook(
-    view: ExplanationView, alternatives: AlternativesView | None, teller: TimeTeller, results: Sequence[ResultView]
+    view: ExplanationView,
+    alternatives: AlternativesView | None,
+    teller: TimeTeller,
+    now: datetime,
+    results: Sequence[ResultView],
 ) -> Iterator[str]:
     """Yield what became of it later, or else when it would pass."""
     if _is_judged_later(view):
@@ -167,7 +171,8 @@ def _write_outlook(
     passing = next((one.at for one in alternatives.changes if one.at), None) if alternatives else None
     passes = verdict.would_pass_at or passing
     if verdict.defer_until:
-        yield f"It will be judged again at {teller.clock(verdict.defer_until)}."
+        is_ahead = verdict.defer_until > now
+        yield f"It {'will' if is_ahead else 'was to'} be judged again at {teller.clock(verdict.defer_until)}."
     if passes and passes != verdict.defer_until:
         given_up = "It will not be judged again. If sent again" if verdict.outcome in GIVEN_UP else "As things stood"
         yield f"{given_up}, it would pass at {teller.clock(passes)} at the earliest."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
 from betimes.core.instants import render
 from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import Domain
@@ -26,7 +26,7 @@ def outcome_of(event: Event) -> EventOutcome | None:
             return None
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: Event, command: Command | None) -> str:
     """Return what became of a tick, or of ticks that were left out, in a sentence."""
     match event:
         case ScheduleTicked(scheduled_for, _, cause, error=error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
 from betimes.core.outcomes import EventOutcome
 from betimes.core.outlooks import SubjectStreams
 from betimes.domain.declaration import BacktestRules, Domain
@@ -30,7 +30,7 @@ def outcome_of(event: Event) -> EventOutcome | None:
             return None
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: Event, command: Command | None) -> str:
     """Describe the decay of a score, or that it reached the floor, in a sentence."""
     match event:
         case Decayed(amount, score):

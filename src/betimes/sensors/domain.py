@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from betimes.core.deciders import Event
+from betimes.core.deciders import Command, Event
 from betimes.core.outcomes import EventOutcome
 from betimes.domain.declaration import BacktestRules, Domain
 from betimes.sensors.decide import SENSOR
@@ -22,7 +22,7 @@ def outcome_of(event: Event) -> EventOutcome | None:
     return EventOutcome(event.status) if isinstance(event, SensorEvaluated) else None
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: Event, command: Command | None) -> str:
     """Return how an evaluation ended, in a sentence."""
     if not isinstance(event, SensorEvaluated):
         return ""
