@@ -115,37 +115,6 @@ def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) ->
     assert betimes("day", "bob", "--date", "2026-10-01", folder=tmp_path).code == 0
 
 
-def test_why_of_an_intent_leads_with_the_newest_decision_and_says_what_was_seen(tmp_path: Path) -> None:
-    bt = BlockingBetimes(f"sqlite:///{tmp_path}/betimes.db", clock=VirtualClock("2026-11-17T12:00:00Z"))
-    price = {"NVDA": 140}
-
-    @bt.source("price")
-    def ask_price(ticker: str) -> int:
-        return price[ticker]
-
-    @bt.channel("push")
-    def push(message: ChannelMessage) -> None: ...
-
-    watch = {"user_id": "bob", "trigger_type": "price", "schedule": {"check_interval_minutes": 5}}
-    dip = {**watch, "condition": {"expression": "NVDA < 130"}, "action_type": "notify", "action_context": "it is cheap"}
-    with bt:
-        bt.intents.put("dip", {**dip, "action_channels": ["push"]})
-        bt.advance(by_s=11 * 60)
-        price["NVDA"] = 120
-        bt.advance(by_s=5 * 60)
-    first, *rest = betimes("why", "dip", folder=tmp_path).out.splitlines()
-    assert first.startswith("On Tuesday 17 November 2026 at 12:15 UTC, ")
-    assert ", the intent dip fired" in first
-    refused = "Its condition was not met (NVDA < 130; NVDA was 140); the next check is at 12:15. [condition_not_met, "
-    [older] = [line for line in rest if line.startswith("  2026-11-17 12:10:00  The intent dip did not fire. ")]
-    assert refused in older
-    [segment_id] = re.findall(r"intent:dip:\d+", older)
-    asked = betimes("why", segment_id, folder=tmp_path).out
-    assert refused in asked.splitlines()[0]
-    assert "It was to be judged again at 12:15." in asked
-    assert "It will be judged again" not in asked
-
-
 def test_why_says_what_can_be_asked_for(folder: Path) -> None:
     unknown = betimes("why", "nobody", folder=folder)
     assert unknown.code == STATUS["NOT_FOUND"][1]

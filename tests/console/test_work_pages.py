@@ -78,6 +78,20 @@ async def test_an_intent_is_fired_by_hand(visiting: Visiting) -> None:
         await expect(executions).to_contain_text("blocked by the gate")
 
 
+async def test_an_intent_that_was_checked_very_often_still_has_its_versions(visiting: Visiting) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address) as visit:
+        clock = {"trigger_type": "interval", "schedule": {"interval_minutes": 60}, "condition": None}
+        often = {"user_id": "ana", "action_type": "notify", "action_context": "stretch", **clock}
+        await shop.bt.intents.put("often", often)
+        for _ in range(510):  # one page of the ledger looks at 500 segments
+            await shop.bt.intents.fire("often", {"status": "condition_not_met"})
+        page = await visit.open("/console/intents/often")
+        await expect(page.get_by_text("last 30 checks: ")).to_be_visible()
+        versions = page.get_by_role("table", name="Versions of the definition, newest first")
+        await expect(versions).to_contain_text("the oldest that is kept")
+        await expect(page.get_by_text("pruned")).to_have_count(0)
+
+
 async def test_a_cursor_is_reset_only_if_nothing_moved_it_since(visiting: Visiting) -> None:
     async with workshop(hours=2) as shop, visiting(shop.address) as visit:
         page = await visit.open("/console/sensors/inventory")

@@ -101,3 +101,17 @@ async def test_a_declared_handler_may_take_a_context_too(is_async: bool, tmp_pat
         assert await told(bt) == [(5, "failed"), (20, "success")]
         check = "intent:b:2026-01-05T09:05:00Z"
         assert seen == [("b", HandlerContext(check, "default", attempt)) for attempt in (1, 2)]
+
+
+async def test_a_gate_whose_trigger_type_nobody_knows_is_warned_of(tmp_path: Path) -> None:
+    async with gated("memory://", tmp_path, lambda action: "done", MINUTE_S) as bt:
+        known = body("interval", intent_id="known", gate={"trigger_type": "BRIEF"})
+        assert (await bt.intents.check(known)).warnings == []
+        assert (await bt.intents.create(known)).warnings == []
+        unknown = body("interval", intent_id="unknown", gate={"trigger_type": "BREIF"})
+        checked, saved = await bt.intents.check(unknown), await bt.intents.create(unknown)
+        assert checked.valid
+        assert checked.warnings == saved.warnings
+        [warning] = saved.warnings
+        assert warning.path == "gate.trigger_type"
+        assert warning.message.startswith("'BREIF' is not in the registry; register it first")

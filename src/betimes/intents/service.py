@@ -59,6 +59,7 @@ from betimes.intents.model import (
     EnableIntent,
     Fired,
     FireIntent,
+    Gate,
     IntentState,
     ReleaseClaim,
     RenewClaim,
@@ -83,6 +84,7 @@ from betimes.intents.views import (
     intent_view,
     written_view,
 )
+from betimes.runs.policy import RunsPolicy
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Body = Mapping[str, Any] | Draft
@@ -186,14 +188,16 @@ class Intents(BulkChanges):
         owner = None if problems_in("user_id", user_id, Id) else owner_stream(self.caller.tenant, str(user_id))
         taken, limits = await self.state(stream), await self.state(owner) if owner else None
         view: View[IntentState] = View(stream, None, 0, {owner: limits} if owner else {})
-        decision = decide(view, DefineIntent(fields), await self.engine.policy_of(self.caller.tenant), now)
+        policy = await self.engine.policy_of(self.caller.tenant)
+        decision = decide(view, DefineIntent(fields), policy, now)
         assert isinstance(decision, Decision)
         problems = [*decision.reply.problems]
         if taken is not None:
             problems.append(DefinitionProblem("intent_id", f"there is an intent {stream.id!r} already"))
         draft = None if problems else draft_from(sent_fields(fields))[0]
         checks = next_checks(definition_of(draft), now, CHECKS_SHOWN) if draft else []
-        warnings = _remarks_of(decision.reply.warnings)
+        gate = draft.gate if draft else None
+        warnings = [*_remarks_of(decision.reply.warnings), *_unknown_gate(gate, policy)]
         return CheckView(not problems, _remarks_of(problems), warnings, [moment(at) for at in checks])
 
     # -- what is to be done
@@ -347,7 +351,9 @@ class Intents(BulkChanges):
         state: IntentState | None = await self.state_after(recorded)
         if state is None:
             raise NotFound(f"there is no intent {recorded.stream.id!r}")
-        return written_view(recorded.stream.id, state, recorded.at, _remarks_of(reply.warnings), recorded.segment_id)
+        policy = await self.engine.policy_of(self.caller.tenant)
+        warnings = [*_remarks_of(reply.warnings), *_unknown_gate(state.definition.gate, policy)]
+        return written_view(recorded.stream.id, state, recorded.at, warnings, recorded.segment_id)
 
 
 def _fields(body: Body) -> dict[str, Any]:
@@ -371,6 +377,13 @@ def _parse_request(request: Any, kind: type[Request]) -> Request:
 
 def _remarks_of(problems: Any) -> list[Remark]:
     return [Remark(problem.path, problem.message) for problem in problems]
+
+
+# A warning and no refusal: the type may be registered later, and definitions that were saved before stay valid.
+def _unknown_gate(gate: Gate | None, policy: Policy) -> list[Remark]:
+    """Return a warning if the policy in force does not know the trigger type of a gate."""
+    problem = policy[RunsPolicy].type_problem(gate.trigger_type) if gate else ""
+    return [Remark("gate.trigger_type", problem)] if problem else []
 
 
 def _invalid(reply: Defined) -> Invalid:

@@ -12,6 +12,8 @@ import { when } from "./time.js";
 /** @typedef {import("./router.js").View} View */
 
 const VERSIONS = 20;
+/** How many pages of the ledger are looked through for them: checks and ticks are there too, and far more of them. */
+const PAGES = 4;
 
 /**
  * Return the buttons that pause and resume a definition, whichever there is to do.
@@ -74,18 +76,21 @@ export function statusCounts(rows) {
 
 /** Return what was done to a definition: changed, paused, resumed. @param {View} view @param {string} kind @param {string} id @param {string} name of its events: *Schedule* of ScheduleDefined */
 export async function versionSection(view, kind, id, name) {
-  const load = async (/** @type {string} */ event_type) =>
-    (await get("/v1/ledger", { kind, id, event_type, order: "desc", limit: VERSIONS }, view.signal)).items;
   const [defined, paused, resumed] = await Promise.all(
-    ["Defined", "Disabled", "Enabled"].map((one) => load(name + one)),
+    ["Defined", "Disabled", "Enabled"].map((one) => newestSegments(view, { kind, id, event_type: name + one })),
   );
+  const oldest = defined.isAll ? "the oldest that is kept" : "the oldest that was looked for";
   const rows = [
-    ...defined.map((/** @type {any} */ segment, /** @type {number} */ place) => ({
+    ...defined.items.map((segment, place) => ({
       segment,
-      what: changeList(definitionIn(defined[place + 1], `${name}Defined`), definitionIn(segment, `${name}Defined`)),
+      what: changeList(
+        definitionIn(defined.items[place + 1], `${name}Defined`),
+        definitionIn(segment, `${name}Defined`),
+        oldest,
+      ),
     })),
-    ...paused.map((/** @type {any} */ segment) => ({ segment, what: answer("paused") })),
-    ...resumed.map((/** @type {any} */ segment) => ({ segment, what: "resumed" })),
+    ...paused.items.map((segment) => ({ segment, what: answer("paused") })),
+    ...resumed.items.map((segment) => ({ segment, what: "resumed" })),
   ].sort((one, other) => other.segment.version - one.segment.version).slice(0, VERSIONS);
   const columns = [
     {
@@ -95,11 +100,33 @@ export async function versionSection(view, kind, id, name) {
     { name: "By", cell: (/** @type {any} */ row) => row.segment.actor || "–" },
     { name: "What changed", kind: "text", cell: (/** @type {any} */ row) => row.what },
   ];
-  const none = h("p", { class: "soft" }, "Its history was pruned.");
+  const none = h(
+    "p",
+    { class: "soft" },
+    defined.isAll ? "Its history was pruned." : "It was not changed for long; the ledger goes further back.",
+  );
   return section(
     "Versions",
     table({ caption: "Versions of the definition, newest first", columns, rows, empty: none }),
   );
+}
+
+/**
+ * Return the newest segments with an event, and whether no older one was left out.
+ * @param {View} view @param {{kind: string, id: string, event_type: string}} wanted
+ */
+async function newestSegments(view, wanted) {
+  /** @type {any[]} */
+  const items = [];
+  /** @type {string | null} */
+  let cursor = null;
+  for (let page = 0; page < PAGES && items.length < VERSIONS && (page === 0 || cursor); page++) {
+    /** @type {any} */
+    const found = await get("/v1/ledger", { ...wanted, order: "desc", limit: VERSIONS, cursor }, view.signal);
+    items.push(...found.items);
+    cursor = found.next_cursor;
+  }
+  return { items, isAll: !cursor };
 }
 
 /** @param {any} segment @param {string} eventType */
@@ -116,10 +143,10 @@ export function changesBetween(before, after) {
     .map((name) => [name, before[name], after[name]]);
 }
 
-/** @param {any} before @param {any} after */
-function changeList(before, after) {
+/** @param {any} before @param {any} after @param {string} oldest what is said where there is none before */
+function changeList(before, after, oldest) {
   const changes = changesBetween(before, after);
-  if (!changes.length) return before ? "nothing" : "the oldest that is kept";
+  if (!changes.length) return before ? "nothing" : oldest;
   return h(
     "ul",
     { class: "plain-list" },

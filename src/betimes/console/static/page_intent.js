@@ -71,7 +71,7 @@ export async function show(view) {
       }),
     ),
     intent.last_error ? section("Last error", h("p", { class: "error-text" }, intent.last_error)) : null,
-    tiles(intent, first.items),
+    tiles(intent, first),
     await historySection(first, load),
     h("div", { class: "columns" }, conditionSection(intent), actionSection(intent)),
     versions,
@@ -108,8 +108,8 @@ function fireButton(view, intent) {
   return button("Fire by hand", () => openDialog(`Fire ${id} by hand`, form));
 }
 
-/** @param {any} intent @param {any[]} executions */
-function tiles(intent, executions) {
+/** @param {any} intent @param {any} first the newest of its checks */
+function tiles(intent, first) {
   const cooldown = intent.in_cooldown ? `${spanText(intent.cooldown_remaining_hours * 3_600_000)} left` : "none";
   return h(
     "div",
@@ -119,12 +119,18 @@ function tiles(intent, executions) {
       below: intent.last_condition_fire ? ["fired ", when(intent.last_condition_fire)] : null,
     }),
     tile("Fired", figure(intent.execution_count), {
-      below: intent.max_executions ? `of ${figure(intent.max_executions)} at most` : statusCounts(executions),
+      below: intent.max_executions ? `of ${figure(intent.max_executions)} at most` : checkCounts(first),
     }),
     tile("Claimed", intent.claim ? intent.claim.worker : "by nobody", {
       below: intent.claim ? ["until ", when(intent.claim.expires_at)] : null,
     }),
   );
+}
+
+/** Return what the checks came to, and how many are counted if there are more. @param {any} first */
+function checkCounts(first) {
+  const counts = statusCounts(first.items);
+  return first.next_cursor ? [`last ${first.items.length} checks: `, counts] : counts;
 }
 
 /** @param {any} first @param {(cursor: string | null) => Promise<any>} load */
