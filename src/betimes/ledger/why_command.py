@@ -23,8 +23,9 @@ from betimes.ledger.search import SearchHit
 from betimes.ledger.service import ExplanationView, Ledger, SegmentView
 from betimes.ledger.timeline import TimelineEvent
 from betimes.ledger.verdict_feed import VerdictEvent
+from betimes.ledger.why_intents import IntentWait, find_wait, spell_wait
 from betimes.ledger.why_results import find_results, is_troubled
-from betimes.ledger.why_sentences import write_answer, write_event
+from betimes.ledger.why_sentences import TimeTeller, write_answer, write_event
 from betimes.tenancy import Tenancy
 
 LOOKED_BACK = timedelta(days=30)
@@ -54,6 +55,8 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     """The segment that was found, if it only asked for the same again: what was decided first is explained then."""
     alternatives: AlternativesView | None
     """What would have had to be different; `null` where nothing was judged."""
+    wait: IntentWait | None
+    """Of an intent by its id: what its next check waits for, if it should have been made by now."""
     results: list[ResultView]
     """What became of it, if it passed: how deliveries, runs and calls went, of the first things that were judged."""
 
@@ -173,6 +176,7 @@ async def _explain(
         explanation=explanation,
         repeated_by=None if explanation is found else _event_of(found),
         alternatives=await ledger.alternatives(explanation.segment_id) if is_judged else None,
+        wait=await find_wait(services, name, day.now) if found_as == "intent" else None,
         results=await find_results(services, ledger, explanation),
     )
 
@@ -191,6 +195,8 @@ def _lines(view: WhyView) -> Iterator[str]:
     yield from write_answer(
         view.explanation, view.alternatives, view.timezone, view.now, view.repeated_by, view.results
     )
+    if view.wait:
+        yield spell_wait(view.wait, TimeTeller(view.timezone, view.now).clock)
     told = {view.explanation.segment_id, view.repeated_by and view.repeated_by.segment_id}
     others = [event for event in view.recent if event.segment_id not in told]
     if others:
