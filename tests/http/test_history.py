@@ -324,7 +324,7 @@ async def test_a_deferral_is_explained_with_its_rules_and_its_retry() -> None:
         await _deferred(s)
         await s.bt.advance(to=s.clock() + 180_000_000)
         why = (await s.client("GET", "/v1/explain/account:acct-7:2")).json
-        links = ["caused_by", "caused", "effects", "later", "judged", "judgements"]
+        links = ["caused_by", "caused", "effects", "unreadable", "later", "judged", "judgements"]
         assert list(why) == [*SEGMENT, "trace", "rules", "summary", "timezone", "policy_in_force", *links]
         assert why["trace"][-1]["reason"] == "COOLDOWN"
         assert why["summary"].startswith("DEFER because of COOLDOWN, until ")
