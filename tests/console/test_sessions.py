@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from betimes.app.betimes import Betimes
 from betimes.console.settings import ConsoleSettings
 from betimes.domain.service import Caller
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.http.process import Streams
 from tests.console.conftest import Visiting
 from tests.console.town import BY_DEFAULT, Served, served
 from tests.console.visits import PATIENCE_S, LoopThread
@@ -105,8 +107,11 @@ async def test_where_acting_is_switched_off_no_session_can_act(visiting: Visitin
 
 
 @pytest.mark.parametrize("ends", ["time", "revocation"])
-async def test_a_session_that_ends_under_an_open_page(visiting: Visiting, loop: LoopThread, ends: str) -> None:
-    """It says so, and whoever signs in again is where they were."""
+async def test_a_session_that_ends_under_an_open_page(
+    visiting: Visiting, loop: LoopThread, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """It says so by itself, and whoever signs in again is where they were."""
+    monkeypatch.setattr("betimes.http.process.Streams", partial(Streams, comment_s=0.5))  # so soon it learns of the key
     async with keyed() as (server, secret, key_id), visiting(server.address) as visit:
         page = await visit.open("/console/ledger?kind=schedule")
         visit.excuse("401")
@@ -117,10 +122,10 @@ async def test_a_session_that_ends_under_an_open_page(visiting: Visiting, loop: 
             await server.bt.for_caller(Caller("acme", scopes=("admin",))).tenants.revoke_key(key_id)
             made = await server.bt.for_caller(Caller("acme")).tenants.create_key(NewKey(name="l", scopes=SCOPES))
             secret = made.secret or ""
-        await page.get_by_role("navigation", name="Pages").get_by_role("link", name="Health").click()
         await page.get_by_text("The session has ended.").first.wait_for()
         await sign_in(page, secret)
-        await page.get_by_role("heading", level=1, name="Health").wait_for()
+        await page.get_by_role("heading", level=1, name="Ledger").wait_for()
+        assert page.url.endswith("/console/ledger?kind=schedule")
         visit.excuse("401")
 
 

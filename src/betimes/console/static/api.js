@@ -61,6 +61,11 @@ export function onSignedOut(listener) {
   whenSignedOut = listener;
 }
 
+/** Say that an answer told that the session has ended: a request's, or the stream's of what happens. */
+export function noteSignedOut() {
+  whenSignedOut?.();
+}
+
 /** @param {Query} [query] */
 export function queryText(query) {
   const text = new URLSearchParams();
@@ -123,7 +128,7 @@ export async function ask(method, path, asked = {}) {
   const text = await response.text();
   const told = parse(text);
   if (response.ok) return told ?? text;
-  if (response.status === 401 && !asked.authorization && !asked.isFirst) whenSignedOut?.();
+  if (response.status === 401 && !asked.authorization && !asked.isFirst) noteSignedOut();
   throw new Problem({ title: response.statusText, ...(told ?? {}), status: response.status });
 }
 

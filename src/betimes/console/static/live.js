@@ -5,7 +5,7 @@
  * connections to a server. A tab that is hidden for 30 s lets go. After a break the stream goes on at its last position,
  * and the break is a quiet word in the bar, never more.
  */
-import { devTenant, headersOf, isDev } from "./api.js";
+import { devTenant, headersOf, isDev, noteSignedOut } from "./api.js";
 import { setNow } from "./time.js";
 
 /** @typedef {{now: string, beats: number, total: number, counts: any[], sample: any[], missed: boolean, health: any}} Frame */
@@ -159,6 +159,7 @@ async function readStream(signal) {
     signal,
     credentials: "same-origin",
   });
+  if (response.status === 401) noteSignedOut();
   if (response.status === 401 || response.status === 403) return false;
   if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}`);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
