@@ -15,8 +15,7 @@ from betimes.core.errors import Overloaded
 from betimes.core.streams import StreamId
 from betimes.engine.effects import BoundedExecutor, Executor
 from betimes.engine.engine import Engine
-from betimes.engine.fair_queue import LATELY_BATCHES, FairQueue
-from betimes.engine.jobs import WAKE, Job, Submission
+from betimes.engine.jobs import LATELY_BATCHES, WAKE, FairQueue, Job, Submission
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import DueIndex
 from betimes.engine.tenant_turns import LOOKED_AT_MAX, PassTurns, TenantRotation, call_shares

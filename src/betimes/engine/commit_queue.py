@@ -46,8 +46,7 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
-from betimes.engine.fair_queue import FairQueue
-from betimes.engine.jobs import Job
+from betimes.engine.jobs import FairQueue, Job
 from betimes.engine.pass_queue import DuePass, PassQueue, SharedPass
 from betimes.engine.reports import Observer, Report, Reporter, storable_text
 from betimes.engine.settings import EngineSettings
