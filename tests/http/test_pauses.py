@@ -11,7 +11,7 @@ import msgspec
 from betimes.app.routes import ROUTES
 from betimes.catalogue import DECIDERS
 from betimes.core.streams import StreamId
-from betimes.domain.requests import SLICE
+from betimes.domain.service import SLICE
 from betimes.engine.codecs import Cached
 from betimes.notifications.model import Delivery, InboxState
 from tests.http.extremes import NOTE

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from betimes.http import rate_limits
-from betimes.http.rate_limits import REFRESH_S, Bucket
+from betimes.http import process
+from betimes.http.process import REFRESH_S, Bucket
 from tests.http.served import Site, site
 
 TRIGGER = {"account_id": "a", "trigger_type": "SIGNAL_ARRIVED"}
@@ -109,7 +109,7 @@ async def test_a_tenant_whose_limits_are_being_read_is_kept_among_too_many(monke
         watch, limits = watched(s), s.application.state.process.rate_limits
         assert (await s.as_tenant("a")("GET", "/v1/whoami")).status == 200
         assert (await s.as_tenant("b")("GET", "/v1/whoami")).status == 200
-        monkeypatch.setattr(rate_limits, "TENANTS_MAX", 1)
+        monkeypatch.setattr(process, "TENANTS_MAX", 1)
         watch.now_s += REFRESH_S
         async with limits._tenants["a"].reading:
             assert (await s.as_tenant("a")("GET", "/v1/whoami")).status == 200

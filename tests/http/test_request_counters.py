@@ -8,9 +8,8 @@ import sys
 from prometheus_client.parser import text_string_to_metric_families
 
 from betimes.engine.store import Backlog
-from betimes.http.commit_counters import CommitCounters
+from betimes.http.counters import BOUNDS_S, CommitCounters, RequestCounters
 from betimes.http.metrics import write_metrics
-from betimes.http.request_counters import BOUNDS_S, RequestCounters
 from tests.patience import HANGS_S
 
 

@@ -50,7 +50,7 @@ from betimes.engine.reports import Reporter, log_report
 from betimes.engine.tenants.model import DEPLOYMENT, SetPolicy
 from betimes.engine.tick_result import TickResult
 from betimes.engine.virtual_clock import VirtualClock
-from betimes.http.commit_counters import CommitCounters
+from betimes.http.counters import CommitCounters
 from betimes.intents.http_source import HttpSource
 from betimes.intents.worker import IntentWorker
 from betimes.ledger.effect_actions import EffectActions

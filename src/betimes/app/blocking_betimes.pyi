@@ -35,7 +35,7 @@ import betimes.engine.store
 import betimes.engine.tenants.model
 import betimes.engine.tick_result
 import betimes.engine.transactions
-import betimes.http.commit_counters
+import betimes.http.counters
 import betimes.intents.definitions
 import betimes.intents.intent_view
 import betimes.intents.views
@@ -327,7 +327,7 @@ class BlockingBetimes:
     def sensor(self, every: builtins.str = ..., *, target: typing.Any = ..., **settings: typing.Any) -> betimes.app.decorators.Register: ...
     settings: betimes.app.settings.Settings
     def source(self, name: builtins.str) -> betimes.app.decorators.Register: ...
-    tally: betimes.http.commit_counters.CommitCounters
+    tally: betimes.http.counters.CommitCounters
     url: builtins.str
     def __init__(self, url: builtins.str = ..., *, tenant: builtins.str = ..., app: builtins.str | None = ..., policy: collections.abc.Mapping[builtins.str, typing.Any] | None = ..., clock: collections.abc.Callable[[], builtins.int] | None = ..., workers: builtins.bool = ..., settings: betimes.app.settings.Settings | None = ..., report: collections.abc.Callable[[betimes.engine.reports.Report], None] = ...) -> None: ...
     def advance(self, *, to: builtins.int | builtins.str | None = ..., by_s: builtins.float | None = ...) -> betimes.engine.tick_result.TickResult: ...

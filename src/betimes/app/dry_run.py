@@ -20,7 +20,7 @@ from betimes.ledger.dry_run_view import DryRunView, view_dry_run
 from betimes.tenancy import Tenancy
 
 if TYPE_CHECKING:
-    from betimes.http.commit_counters import CommitCounters
+    from betimes.http.counters import CommitCounters
 
 NO_PASS = "a pass over what is due cannot be tried; a sweep has a dry run of its own"
 

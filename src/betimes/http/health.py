@@ -16,9 +16,8 @@ from starlette.responses import Response
 from betimes.core.errors import BetimesError, Invalid
 from betimes.engine.engine import Engine
 from betimes.engine.tenants.model import DEPLOYMENT
-from betimes.http.commit_counters import BATCH_BOUNDS
+from betimes.http.counters import BATCH_BOUNDS, BOUNDS_S
 from betimes.http.problems import HttpProblem
-from betimes.http.request_counters import BOUNDS_S
 from betimes.http.routes import PUBLIC, RequestContext, demand_deployment
 from betimes.http.service_calls import route
 

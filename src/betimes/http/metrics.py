@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 from betimes.core.instants import SECOND, Instant
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import Backlog
-from betimes.http.commit_counters import BATCH_BOUNDS, CommitCounters
-from betimes.http.request_counters import BOUNDS_S, RequestCounters
+from betimes.http.counters import BATCH_BOUNDS, BOUNDS_S, CommitCounters, RequestCounters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

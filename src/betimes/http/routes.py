@@ -22,7 +22,7 @@ from betimes.core.policies import Body
 from betimes.domain.service import Caller, Service
 from betimes.engine.engine import Engine
 from betimes.engine.tick_result import TickResult
-from betimes.http.commit_counters import CommitCounters
+from betimes.http.counters import CommitCounters
 from betimes.http.problems import HttpProblem
 from betimes.tenancy import Tenancy
 

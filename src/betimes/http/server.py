@@ -26,9 +26,8 @@ from betimes.core.canonical import fingerprint
 from betimes.core.checks import Examined, Findings, refusal
 from betimes.core.errors import BetimesError, Invalid
 from betimes.domain.hold_view import HOLD_HEADER, hold_header
-from betimes.domain.requests import in_slices, read_off_loop
 from betimes.domain.saved_responses.service import Answers
-from betimes.domain.service import Caller
+from betimes.domain.service import Caller, in_slices, read_off_loop
 from betimes.http.batches import BATCH_MAX, Batch, batch_item
 from betimes.http.dry_runs import HEADERS as DRY_RUN_HEADERS
 from betimes.http.dry_runs import caller_who_tries, open_trial, trial_of, wrap_answer
