@@ -26,7 +26,7 @@ from betimes.backtest.report import (
     Side,
 )
 from betimes.backtest.summary import change, control_sentence, notes, pairs
-from betimes.domain.verdict_views import TraceStep
+from betimes.domain.service import TraceStep
 from tests.backtest.recordings import notifications, recorded, runs
 
 EVIL = "<script>alert('x')</script>&\"quoted\""

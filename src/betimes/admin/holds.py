@@ -13,8 +13,7 @@ from betimes.core.errors import Invalid, Refused
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import Note
-from betimes.domain.requests import check_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, check_request
 from betimes.engine.tenants.model import EndHold, SetHold, tenant_stream
 
 REASON_CHARS_MAX = 200

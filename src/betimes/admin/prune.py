@@ -22,8 +22,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
 from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import CursorPlace, PlaceText, cursor_of, place_of
-from betimes.domain.requests import check_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, check_request
 from betimes.engine.pruning import FoundCheckpoint, PruneReport, find_checkpoint
 from betimes.engine.replay import LedgerFinding, all_streams
 from betimes.engine.tenants.model import DEPLOYMENT

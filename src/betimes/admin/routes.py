@@ -30,7 +30,7 @@ from betimes.core.visible import visible
 from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HOLD_HEADER, HoldView, read_hold
 from betimes.domain.paging import NumberPlace, Page, checked_limit, cursor_of, place_of
-from betimes.domain.requests import read_off_loop
+from betimes.domain.service import read_off_loop
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml

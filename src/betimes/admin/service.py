@@ -25,7 +25,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import Note
 from betimes.domain.outside_calls import call_warnings, calls_of_policy
 from betimes.domain.policy_check import checked_policy
-from betimes.domain.requests import check_request
+from betimes.domain.service import check_request
 from betimes.domain.warnings import Remark
 from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
 from betimes.engine.tenants.model import (

@@ -16,8 +16,7 @@ from betimes.core.scopes import ADMIN
 from betimes.core.segments import Recorded
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
-from betimes.domain.requests import check_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, check_request
 from betimes.engine.tenants.identities import KEY_PREFIX, digest_of
 from betimes.engine.tenants.model import ApiKey, ElevateSession, OpenSession, RevokeKey, TenantState, tenant_stream
 

@@ -9,7 +9,7 @@ from betimes.backtest.summary import parting_rule
 from betimes.catalogue import Area, area_of
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
-from betimes.domain.verdict_views import TraceStep
+from betimes.domain.service import TraceStep
 from betimes.engine.codecs import Kinds
 
 

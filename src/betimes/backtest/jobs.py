@@ -40,8 +40,7 @@ from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.derivation import derive
 from betimes.domain.paging import Listing, NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
-from betimes.domain.requests import examine_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, examine_request
 from betimes.domain.struct_forms import From
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine

@@ -15,7 +15,7 @@ import msgspec
 from betimes.backtest import summary
 from betimes.backtest.charts import bar, strip, two_bars
 from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, OutcomeLine, Side
-from betimes.domain.verdict_views import TraceStep
+from betimes.domain.service import TraceStep
 
 POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it."""

@@ -16,7 +16,7 @@ from betimes.backtest.lockstep import PartResult
 from betimes.backtest.plan import Candidate, Plan
 from betimes.backtest.tally import NIGHT, SEPARATOR, WEEK_HOURS, WorldAnswer, WorldTally, place_of
 from betimes.core.instants import DAY, Instant, InstantText, render
-from betimes.domain.verdict_views import TraceStep, trace_of
+from betimes.domain.service import TraceStep, trace_of
 from betimes.engine.codecs import Kinds
 
 AFFECTED_MAX = 20

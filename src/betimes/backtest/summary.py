@@ -11,7 +11,7 @@ import msgspec
 from betimes.backtest.domain_rules import NOUNS
 from betimes.backtest.plan import value_text
 from betimes.backtest.report import BacktestReport, CandidateReport, ControlReport, Flip
-from betimes.domain.verdict_views import TraceStep
+from betimes.domain.service import TraceStep
 
 HOURS = tuple(f"{hour:02}" for hour in range(24))
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from betimes.backtest import summary
 from betimes.backtest.report import BacktestReport, CandidateReport, Change, ControlReport, Flip, Side
 from betimes.cli.output import put, text
-from betimes.domain.verdict_views import TraceStep
+from betimes.domain.service import TraceStep
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 AFFECTED = 10

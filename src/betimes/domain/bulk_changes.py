@@ -18,8 +18,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
 from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import LIMIT_MAX
-from betimes.domain.requests import check_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, check_request
 
 BulkAction: TypeAlias = Literal["enable", "disable", "delete"]
 AT_ONCE = 50

@@ -25,10 +25,9 @@ from betimes.domain.definition_rules import id_problems
 from betimes.domain.derivation import derive
 from betimes.domain.outside_calls import call_warnings, calls_of_definition, handler_problems, url_problems
 from betimes.domain.paging import Listing, Page, list_streams
-from betimes.domain.requests import examine_request
 from betimes.domain.run_briefs import RunBrief, find_failing_calls, run_brief
 from betimes.domain.segment_lists import events_in
-from betimes.domain.service import demanded_stream
+from betimes.domain.service import demanded_stream, examine_request
 from betimes.domain.target_names import scope_to_save, unknown_names, unserved_names
 from betimes.domain.targets import CommandTarget, Target
 from betimes.domain.warnings import Remark

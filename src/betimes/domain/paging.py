@@ -28,7 +28,7 @@ from betimes.core.errors import BetimesError, DamagedStore, Invalid, MalformedRo
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId, checked_stream
 from betimes.domain.json_view import JsonView
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 
 Item = TypeVar("Item")

@@ -23,7 +23,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
 from betimes.engine.store import LedgerQuery

@@ -1,25 +1,40 @@
-"""Callers, and the base of services: how one reaches the engine on behalf of the other."""
+"""Callers, and the base of services: how requests are read, submitted to the engine, and their verdicts shown.
+
+A request comes as the type of a service or as the mapping that would come over a wire. The trace of a verdict is shown
+as the rules that were evaluated, in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from betimes.core.checks import Examined, Rule
+from betimes.core.checks import Examined, Rule, examine
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, Invalid, KeyConflict, NotFound, Refused, VersionMismatch
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
 from betimes.core.streams import KeyId, StreamId, checked_stream
+from betimes.core.verdicts import Verdict
 from betimes.domain.deployment import Deployment
-from betimes.domain.requests import examine_request
+from betimes.domain.json_view import JsonView
+from betimes.engine.codecs import Kinds
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import replay
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+SLICE = 16
+"""Items of a list that are looked at in one go,"""
+SLICE_S = 0.01
+"""or fewer if they took so long: one may hold 100 kB."""
+INLINE_BYTES_MAX = 8 * 1024
+INLINE_OBJECTS_MAX = 20
 REFUSAL_ERRORS: Mapping[str, type[BetimesError]] = {
     "NOT_FOUND": NotFound,
     "VERSION_MISMATCH": VersionMismatch,
@@ -154,3 +169,94 @@ def demanded_stream(stream: StreamId) -> StreamId:
     if not isinstance(stream, StreamId):
         raise Invalid(f"{stream!r} is not a StreamId; name a stream with stream(kind, id), or use get and list")
     return stream
+
+
+# -- requests
+
+
+def check_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
+    """Return the request as its type, whatever it came as; raise `Invalid` with everything that is wrong with it.
+
+    The rules judge what is sound of a request whose shape is wrong, so that all of it is said at once.
+    """
+    return examine_request(request, kind).whole(rules)
+
+
+def examine_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T]) -> Examined[T]:
+    """Return the request as far as it is sound, and what is wrong with its shape."""
+    if isinstance(request, Examined):
+        return request
+    return examine(dict(request) if isinstance(request, Mapping) else json_of(request), kind)
+
+
+async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Yield the items of a long list, letting others have the event loop every few of them."""
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % SLICE == 0 or loop.time() - begun_s > SLICE_S:
+            await asyncio.sleep(0)
+            begun_s = loop.time()
+
+
+async def read_off_loop(raw: bytes, read: Callable[[], T], threads: Executor | None = None) -> T:
+    """Return what is read from bytes that somebody sent: at once from a few, in a thread from more."""
+    if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(threads, read)
+
+
+def require_list(items: Any, name: str) -> Sequence[Any]:
+    """Return the items of a request for many; raise `Invalid` if they are one thing instead of a list."""
+    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
+        return items
+    told = f"a list is expected, not {type(items).__name__}; put one in brackets: [...]"
+    raise Invalid(f"{name}: {told}", ((name, told),))
+
+
+def require_batch(items: Any, name: str, most: int) -> None:
+    """Raise `Invalid` unless the items are a list of one to so many."""
+    count = len(require_list(items, name))
+    if not 1 <= count <= most:
+        raise Invalid(f"{name}: 1 to {most}, not {count:,}", ((name, f"1 to {most}"),))
+
+
+def json_of(request: Any) -> Any:
+    """Return a struct as it would come over a wire: Python does not hold anybody to its types."""
+    try:
+        return msgspec.to_builtins(request)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"the request is not JSON: {error}", (("", f"not JSON: {error}"),)) from None
+
+
+# -- verdicts
+
+
+class TraceStep(JsonView, frozen=True):
+    """One rule that was looked at."""
+
+    rule: str
+    matched: bool
+    reason: str | None
+    mode: Literal["enforce", "shadow"]
+    values: dict[str, Any]
+
+
+def trace_of(kinds: Kinds, verdict: Verdict | None) -> list[TraceStep]:
+    """Return every rule that was evaluated, in order, with the values it saw."""
+    table = kinds.tables.get(verdict.table) if verdict else None
+    if verdict is None or table is None:
+        return []
+    rules = table.by_name
+    # In one expression, without the rules' sentences: every verdict that is answered over HTTP comes by here.
+    return [
+        TraceStep(
+            rule.name if (rule := rules.get(step.rule)) else step.rule if isinstance(step.rule, str) else "?",
+            step.reason is not None,
+            step.reason,
+            "shadow" if step.shadow else "enforce",
+            dict(zip(rule.sees if rule else map(str, range(len(step.values))), step.values, strict=False)),
+        )
+        for step in verdict.trace
+    ]

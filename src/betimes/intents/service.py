@@ -37,7 +37,7 @@ from betimes.domain.paging import (
     place_of,
     stream_at,
 )
-from betimes.domain.requests import json_of
+from betimes.domain.service import json_of
 from betimes.domain.warnings import Remark
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.intents.bulk_claims import claim_due

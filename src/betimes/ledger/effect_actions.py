@@ -15,7 +15,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
 from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_of
-from betimes.domain.requests import check_request
+from betimes.domain.service import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
 from betimes.ledger.effects import EffectChoice, EffectKind, Effects, EffectView, domain_of, kind_of, status_of
 

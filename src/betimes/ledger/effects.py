@@ -26,8 +26,7 @@ from betimes.domain.paging import (
     malformed_cursor,
     place_of,
 )
-from betimes.domain.requests import check_request
-from betimes.domain.service import Caller, Service
+from betimes.domain.service import Caller, Service, check_request
 from betimes.domain.struct_forms import placed
 from betimes.engine.codecs import decode_text
 from betimes.engine.engine import Engine

@@ -13,7 +13,7 @@ from betimes.core.outcomes import JudgedThing
 from betimes.core.segments import Segment
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.codecs import Kinds, checkpoint_of
 from betimes.engine.engine import Engine
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from betimes.core.instants import Instant
 from betimes.core.outlooks import Band, Outlook, WindowFill
 from betimes.core.policies import Policy
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.codecs import checkpoint_of
 from betimes.engine.engine import Engine
 from betimes.engine.redecision import NotReproducible, recorded_policy

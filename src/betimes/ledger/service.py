@@ -27,9 +27,8 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import check_request, in_slices
+from betimes.domain.service import TraceStep, check_request, in_slices, trace_of
 from betimes.domain.struct_forms import From
-from betimes.domain.verdict_views import TraceStep, trace_of
 from betimes.engine.codecs import checkpoint_of, repair_of
 from betimes.engine.explanation import Explanation, explain, summarise_segment
 from betimes.engine.store import LedgerQuery

@@ -18,7 +18,7 @@ from betimes.core.errors import Invalid
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant, render
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import check_filters, wrong_parameter
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
 from betimes.engine.store import PAGE_MAX
 from betimes.ledger.known_names import check_names

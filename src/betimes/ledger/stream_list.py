@@ -24,7 +24,7 @@ from betimes.domain.paging import (
     stream_at,
     wrong_parameter,
 )
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.domain.struct_forms import From
 from betimes.engine.replay import Replayed
 from betimes.engine.store import StreamQuery, StreamRow

@@ -18,7 +18,7 @@ from betimes.domain.declaration import Domain
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, UnreadableRow, check_filters, wrong_parameter
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.engine.store import LedgerQuery, StreamQuery, StreamRow
 from betimes.ledger.judgements import JudgedView, judged_things, judged_views
 from betimes.ledger.past_outlooks import PastOutlooks

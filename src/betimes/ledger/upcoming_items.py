@@ -31,7 +31,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import in_slices
+from betimes.domain.service import in_slices
 from betimes.domain.struct_forms import From
 from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow

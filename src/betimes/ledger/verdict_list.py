@@ -12,7 +12,7 @@ from typing import Any
 from betimes.core.datetimes import instant
 from betimes.core.segments import Segment
 from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limit, cursor_of, place_of
-from betimes.domain.requests import check_request
+from betimes.domain.service import check_request
 from betimes.engine.read_model import KindRange, TallyQuery
 from betimes.engine.store import LedgerQuery
 from betimes.ledger.known_names import check_names

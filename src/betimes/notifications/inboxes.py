@@ -27,8 +27,7 @@ from betimes.domain.paging import (
     cursor_of,
     place_of,
 )
-from betimes.domain.requests import check_request
-from betimes.domain.service import Service
+from betimes.domain.service import Service, check_request
 from betimes.engine.store import PAGE_MAX, StreamQuery
 from betimes.notifications.feed_model import FeedItem, FeedState, MarkRead, ReadAnswer, feed_stream
 from betimes.notifications.fold import HAS_INCIDENT

@@ -18,9 +18,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domain.derivation import derive, deriver
-from betimes.domain.requests import examine_request, in_slices, require_batch
-from betimes.domain.service import Caller
-from betimes.domain.verdict_views import trace_of
+from betimes.domain.service import Caller, examine_request, in_slices, require_batch, trace_of
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.store import LedgerQuery

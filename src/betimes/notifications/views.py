@@ -15,8 +15,8 @@ from betimes.core.datetimes import Moment
 from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import UnreadableRow
+from betimes.domain.service import TraceStep
 from betimes.domain.struct_forms import From, placed, shown
-from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
 from betimes.notifications.local_time import TimeOfDay
 from betimes.notifications.model import OptOut, Priority

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from betimes.core.checks import Examined
-from betimes.domain.requests import check_request
+from betimes.domain.service import check_request
 from betimes.http.routes import Answer, ClaimLimit, RequestContext, Route, Traced, answer_of
 from betimes.http.service_calls import ServiceCalls, route
 from betimes.runs.registry import repeated_types, uncallable_urls

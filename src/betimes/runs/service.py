@@ -15,7 +15,7 @@ from betimes.core.segments import Recorded, Segment
 from betimes.core.streams import KeyId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.derivation import derive
 from betimes.domain.paging import Page, check_filters, checked_limit, list_streams
-from betimes.domain.requests import check_request
+from betimes.domain.service import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, LedgerQuery, StreamQuery, StreamRow
 from betimes.runs.model import (
     TRIGGERS,

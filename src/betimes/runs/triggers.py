@@ -21,9 +21,7 @@ from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.domain.derivation import derive, deriver
-from betimes.domain.requests import check_request, examine_request, in_slices, require_batch
-from betimes.domain.service import Service
-from betimes.domain.verdict_views import trace_of
+from betimes.domain.service import Service, check_request, examine_request, in_slices, require_batch, trace_of
 from betimes.engine.jobs import Submission
 from betimes.runs.admission_request import saturation_of
 from betimes.runs.counters import quota_stream

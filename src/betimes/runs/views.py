@@ -13,8 +13,8 @@ from betimes.core.datetimes import Moment
 from betimes.core.instants import Epoch, epoch_up
 from betimes.core.names import Id
 from betimes.domain.json_view import JsonView
+from betimes.domain.service import TraceStep
 from betimes.domain.struct_forms import From, placed
-from betimes.domain.verdict_views import TraceStep
 from betimes.domain.warnings import Remark
 from betimes.runs.model import RunStatus as RecordedStatus
 from betimes.runs.policy import Entry, TierName, TriggerType

@@ -27,9 +27,9 @@ from betimes.domain.paging import (
     Page,
     check_filters,
 )
-from betimes.domain.requests import check_request
 from betimes.domain.run_requests import RunRequested
 from betimes.domain.segment_lists import list_rows
+from betimes.domain.service import check_request
 from betimes.domain.warnings import Remark
 from betimes.engine.store import LedgerQuery, StreamQuery
 from betimes.schedules.backfill_model import (

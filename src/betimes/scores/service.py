@@ -35,8 +35,8 @@ from betimes.domain.paging import (
     cursor_after,
     page_of,
 )
-from betimes.domain.requests import check_request, require_list
 from betimes.domain.segment_lists import list_rows
+from betimes.domain.service import check_request, require_list
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.scores.amounts import Micro, micro
 from betimes.scores.model import (

@@ -24,8 +24,7 @@ from betimes.core.errors import BetimesError, Overloaded, StoreError
 from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
-from betimes.domain.requests import check_request
-from betimes.domain.service import Caller, Service
+from betimes.domain.service import Caller, Service, check_request
 from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission

@@ -27,9 +27,8 @@ from betimes.domain.definitions import Definitions, raise_problems, targets_of
 from betimes.domain.deployment import Deployment
 from betimes.domain.outside_calls import handler_problems
 from betimes.domain.paging import Page, check_filters
-from betimes.domain.requests import read_off_loop
 from betimes.domain.segment_lists import list_rows
-from betimes.domain.service import Caller
+from betimes.domain.service import Caller, read_off_loop
 from betimes.engine.engine import Engine
 from betimes.engine.store import EffectQuery, LedgerQuery, StreamQuery
 from betimes.sensors.checks import SENSOR_RULES, sensor_problems
