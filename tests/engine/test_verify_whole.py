@@ -11,7 +11,8 @@ import pytest
 from betimes.app import Betimes
 from betimes.catalogue import DECIDERS
 from betimes.core.errors import BetimesError
-from betimes.engine.audit import Audits, Head, parse_head
+from betimes.core.segments import Head
+from betimes.engine.audit import Audits, parse_head
 from betimes.engine.codecs import Kinds
 from betimes.engine.pruning import Retention, prune
 from betimes.engine.replay import VerifyReport, verify

@@ -93,6 +93,9 @@ async def walk_of_one_notification(url: str) -> Walk:
                 warm = await served.client("POST", "/v1/notifications", notification(f"warm-{number}", f"u{number}"))
                 assert warm.status in (200, 201), warm.raw
             served.clock.advance(86_400)
+            # Somebody whose inbox is known hears of something again: statements and texts are kept from the first time.
+            again = await served.client("POST", "/v1/notifications", notification("again", "u2"))
+            assert again.status in (200, 201), again.raw
             sys.setprofile(walk.profile)
             with walk:
                 reply = await served.client("POST", "/v1/notifications", notification("one", "u1"))

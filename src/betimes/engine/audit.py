@@ -14,31 +14,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from betimes.core.canonical import FINGERPRINT_CHARS
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant, render
-from betimes.core.segments import Segment
+from betimes.core.segments import Head
 
-HEAD_CHARS = 8
-"""Of a digest in hexadecimal: what is added up, 32 bits, so that the sum of two thousand million streams fits."""
-CHECKPOINT_TURN = "checkpoint"
 FINDINGS_MAX = 100
 """Rows of one kind that an audit names."""
-
-
-class Head(NamedTuple):
-    """The head of a store: its segments counted, the sum of its last digests, its effects counted."""
-
-    segments: int = 0
-    digest: int = 0
-    effects: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.segments}-{self.digest:x}"
 
 
 class StoreAudit(msgspec.Struct):
@@ -61,25 +47,6 @@ class Audits(Protocol):
 
     async def audit(self, *, keys_since: Instant | None) -> StoreAudit:
         """Look at everything in one snapshot; a segment written since that instant must still have its key."""
-
-
-def head_part(digest: str) -> int:
-    """Return what a digest adds to the head; one that is none adds nothing, so that the sums differ."""
-    try:
-        return int(digest[:HEAD_CHARS], 16) if digest else 0
-    except ValueError:
-        return 0
-
-
-def head_change(segments: Iterable[Segment]) -> Head:
-    """Return what new segments add to the head; a checkpoint stands for segments that were counted already."""
-    count = digest = 0
-    for segment in segments:
-        if segment.turn != CHECKPOINT_TURN:
-            count += 1
-            # Each takes the place of the one before it, so that the sum is over what the streams end in.
-            digest += int(segment.digest[:HEAD_CHARS], 16) - head_part(segment.prev)
-    return Head(count, digest)
 
 
 def policy_problems(policies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -16,9 +16,9 @@ import msgspec
 from betimes.core.canonical import encode
 from betimes.core.errors import MalformedRow, NewerVersion, NotFound, StoreError, UnknownKind
 from betimes.core.instants import Instant, render, seconds
-from betimes.core.segments import GENESIS, Segment, segment_digest
+from betimes.core.segments import CHECKPOINT_TURN, GENESIS, Head, Segment, segment_digest
 from betimes.core.streams import StreamId
-from betimes.engine.audit import CHECKPOINT_TURN, Audits, Head, head_problems
+from betimes.engine.audit import Audits, head_problems
 from betimes.engine.codecs import Kind, Kinds, checkpoint_of, raw_state, repair_of
 from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
 from betimes.engine.turn import fold_events

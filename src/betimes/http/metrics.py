@@ -1,7 +1,7 @@
 """The numbers of a process for Prometheus. No label names a tenant, a person or anything else by its id.
 
 It is imported by the first request for metrics: the library of Prometheus loads an HTTP server of its own, about a
-megabyte that most processes never need. What is counted is in `request_counters.py` and `commit_counters.py`.
+megabyte that most processes never need. What is counted is in `counters.py`.
 """
 
 from __future__ import annotations

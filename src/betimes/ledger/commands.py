@@ -13,9 +13,10 @@ from betimes.cli.bootstrap import Application, current_wiring
 from betimes.cli.options import AT, PAGING, TENANT, At, Paging, Tenant, on
 from betimes.cli.output import count_noun, progress, say, show, show_json, show_sentences, spell_moment
 from betimes.core.errors import STATUS, Invalid
+from betimes.core.segments import Head
 from betimes.core.streams import parse_segment_handle
 from betimes.core.verdicts import RuleOutcome
-from betimes.engine.audit import Head, parse_head
+from betimes.engine.audit import parse_head
 from betimes.engine.pruning import PruneReport, Retention
 from betimes.engine.pruning import prune as pruned
 from betimes.engine.replay import LedgerFinding, VerifyReport

@@ -25,9 +25,8 @@ from betimes.core.deciders import Event
 from betimes.core.errors import BetimesError, Fenced, Unavailable, Unknown
 from betimes.core.instants import DAY, HOUR, Instant
 from betimes.core.outcomes import EventOutcome
-from betimes.core.segments import Segment
+from betimes.core.segments import CHECKPOINT_TURN, Segment
 from betimes.core.streams import StreamId
-from betimes.engine.audit import CHECKPOINT_TURN
 from betimes.engine.codecs import Kinds
 from betimes.engine.engine import Engine
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyEntry, TallyPosition, TallySource

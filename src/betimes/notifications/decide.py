@@ -18,8 +18,8 @@ from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
 from betimes.domain.completions import TargetSettled
 from betimes.notifications import incidents
-from betimes.notifications.decision_builder import DecisionBuilder
-from betimes.notifications.deferral import carry_out, wake
+from betimes.notifications.decision_builder import DecisionBuilder, carry_out
+from betimes.notifications.deferral import wake
 from betimes.notifications.delivery_results import settle_delivery
 from betimes.notifications.evaluation import evaluate
 from betimes.notifications.feed import FEED

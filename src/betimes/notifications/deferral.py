@@ -1,4 +1,4 @@
-"""Deferral: items that wait, their next evaluation, quiet hours in between, and digests. LATER is a promise.
+"""Deferral: the wakes of items that wait, quiet hours in between, and digests. LATER is a promise.
 
 A wake does one thing: it closes an incident whose time is up, or lets a delivery that nobody took go on to its next
 channel, or holds everything due until quiet hours end, or evaluates the one due item of highest priority (then the
@@ -7,127 +7,15 @@ oldest) again, or, if no single item is due, releases the digest. The engine rin
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from betimes.core.deciders import Decision
-from betimes.core.instants import DAY, Instant
+from betimes.core.instants import Instant
 from betimes.core.verdicts import Verdict
-from betimes.notifications.decision_builder import DecisionBuilder, ref_of
+from betimes.notifications.decision_builder import DecisionBuilder, carry_out, ref_of
 from betimes.notifications.delivery_results import move_on
-from betimes.notifications.evaluation import ItemEvaluation, evaluate, route_of
-from betimes.notifications.model import (
-    DIGEST_MAX,
-    WAITING_MAX,
-    Digested,
-    DigestReleased,
-    Held,
-    InboxState,
-    IncidentClosed,
-    Item,
-    Postponed,
-    Released,
-)
+from betimes.notifications.evaluation import evaluate
+from betimes.notifications.model import Digested, DigestReleased, Held, InboxState, IncidentClosed
 from betimes.notifications.objections import find_digest_objection
-from betimes.notifications.rule_context import RANK, RuleContext
-
-
-def carry_out(builder: DecisionBuilder, evaluation: ItemEvaluation, *, is_new: bool) -> Decision:
-    """Apply the verdict on an item: release it, keep it waiting, or end it."""
-    context, verdict, reply = evaluation.context, evaluation.verdict, evaluation.reply
-    item, reason, until_at = context.item, verdict.reasons[-1], verdict.until
-    if verdict.answer == "NEVER":
-        builder.suppress(item, reason)
-        return builder.build(verdict, reply)
-    if context.matches:
-        _suppress_superseded(builder, context)
-    if verdict.answer == "NOW":
-        channels = release_item(builder, context, verdict.reasons, is_new=is_new)
-        return builder.build(verdict, replace(reply, channel=channels[0]))
-    assert until_at is not None
-    # To wait for a digest is no deferral: it ends by itself, and must not use up the limit.
-    count = item.defer_count + (not evaluation.digest)
-    deferred = replace(item, until_at=until_at, defer_count=count, digest=evaluation.digest, reasons=verdict.reasons)
-    kept = keep_item(builder, context, deferred)
-    if kept is None:
-        reasons = (*verdict.reasons, "INBOX_FULL")
-        return builder.build(Verdict("NEVER", reasons, verdict.table, trace=verdict.trace), reply)
-    # Moved to a digest for want of room, it passes with that.
-    passes_at = verdict.would_pass_at if kept.until_at == until_at else kept.until_at
-    verdict = replace(verdict, until=kept.until_at, would_pass_at=passes_at)
-    return builder.build(verdict, reply, promised_at=_promised_at(context, kept))
-
-
-def release_item(
-    builder: DecisionBuilder, context: RuleContext, reasons: tuple[str, ...], *, is_new: bool
-) -> tuple[str, ...]:
-    """Send an item out now; return the channels it takes. One that never waited brings its hashes along."""
-    item, route, refs = context.item, route_of(context), (ref_of(context.item),)
-    # A rule that is only tried out must not stop the delivery either.
-    expires_at = None if "expiry" in builder.policy.shadow_rules else item.expires_at
-    delivery = builder.launch(refs, route.first, route.rest, expires_at=expires_at)
-    hashes = (item.exact, item.near) if is_new else ("", None)
-    builder.events.append(
-        Released(item.version, item.event_id, item.event_type, context.now, route.first, reasons, *hashes, delivery)
-    )
-    return route.first
-
-
-def _suppress_superseded(builder: DecisionBuilder, context: RuleContext) -> None:
-    """End waiting originals of lower priority as duplicates of the item that takes their place."""
-    distances = {item: distance for item, distance, _ in reversed(context.matches)}
-    for one in context.superseded_items:
-        builder.suppress(one, "DEDUP_EXACT" if distances[one.version] is None else "DEDUP_NEAR")
-
-
-def _promised_at(context: RuleContext, item: Item) -> Instant:
-    """Return the latest instant at which its text may be needed: it is settled by the digest two days later."""
-    settled_by = item.until_at + 2 * DAY
-    return context.next_digest(settled_by) or settled_by
-
-
-# -- bounds
-
-
-def keep_item(builder: DecisionBuilder, context: RuleContext, item: Item) -> Item | None:
-    """Put an item among those that wait; return it as it waits, or `None` if it found no room.
-
-    If there is no room, the lowest and oldest moves to the digest, or ends.
-    """
-    # What this decision supersedes leaves with it, and takes no room from the item.
-    gone = {one.version for one in context.superseded_items} | {item.version}
-    others = [one for one in context.inbox.waiting if one.version not in gone]
-    singles = [one for one in others if not one.digest]
-    gathered = [one for one in others if one.digest]
-    if not item.digest and len(singles) >= WAITING_MAX:
-        lowest = min((*singles, item), key=_worth)
-        until = context.next_digest(context.now) if len(gathered) < DIGEST_MAX else None
-        if until is None:
-            return _evict(builder, lowest, item)
-        moved = replace(lowest, digest=True, until_at=until)
-        builder.events.append(Postponed(moved))
-        if lowest is item:
-            return moved
-    elif item.digest and len(gathered) >= DIGEST_MAX:
-        return _evict(builder, min((*gathered, item), key=_worth), item)
-    builder.events.append(Postponed(item))
-    return item
-
-
-def _evict(builder: DecisionBuilder, lowest: Item, item: Item) -> Item | None:
-    """End the lowest item for want of room; keep the new one, unless it is the lowest itself."""
-    builder.suppress(lowest, "INBOX_FULL")
-    if lowest is item:
-        return None
-    builder.events.append(Postponed(item))
-    return item
-
-
-def _worth(item: Item) -> tuple[int, Instant, int]:
-    """Order items by priority, then by age: the lowest and oldest first."""
-    return RANK[item.priority], item.accepted_at, item.version
-
-
-# -- wakes
+from betimes.notifications.rule_context import RuleContext
 
 
 def wake(builder: DecisionBuilder) -> Decision:

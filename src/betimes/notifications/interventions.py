@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from betimes.core.deciders import Decision, Refusal
 from betimes.core.verdicts import Verdict
-from betimes.notifications.decision_builder import DecisionBuilder
-from betimes.notifications.deferral import release_item
+from betimes.notifications.decision_builder import DecisionBuilder, release_item
 from betimes.notifications.model import Item, NotificationReply
 from betimes.notifications.objections import find_objection
 from betimes.notifications.rule_context import RuleContext

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from betimes.core.deciders import Decision
 from betimes.core.instants import SECOND, Instant
 from betimes.core.verdicts import Hit
-from betimes.notifications.decision_builder import DecisionBuilder
-from betimes.notifications.deferral import keep_item
+from betimes.notifications.decision_builder import DecisionBuilder, keep_item
 from betimes.notifications.evaluation import DigestHit, first_hit, route_of
 from betimes.notifications.fold import fold
 from betimes.notifications.model import Held, InboxState, Item, Postponed, Preferences, Released

@@ -10,10 +10,9 @@ from zlib import crc32
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
-from betimes.core.segments import Segment
+from betimes.core.segments import CHECKPOINT_TURN, Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine import read_model as contract
-from betimes.engine.audit import CHECKPOINT_TURN
 from betimes.engine.store import PAGE_MAX, SEND, StreamRow, StreamWrite
 from betimes.stores.memory.database import MemoryDatabase
 

@@ -28,9 +28,9 @@ from typing import Any
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
+from betimes.core.segments import Head, Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, policy_problems
+from betimes.engine.audit import FINDINGS_MAX, StoreAudit, policy_problems
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.read_model import prefix_end
 from betimes.engine.store import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from betimes.core.instants import Instant
-from betimes.engine.audit import FINDINGS_MAX, Head, StoreAudit, head_part, policy_problems
+from betimes.core.segments import Head, head_part
+from betimes.engine.audit import FINDINGS_MAX, StoreAudit, policy_problems
 from betimes.engine.store import PAGE_MAX
 from betimes.stores.sqlite.connection import Connection
 

@@ -17,12 +17,19 @@ from typing import Any
 
 from betimes.core.errors import Conflict, Duplicate, Fenced
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
+from betimes.core.segments import Segment, head_change
 from betimes.core.streams import EffectId, StreamId
-from betimes.engine.audit import head_change
-from betimes.engine.store import NOT_CACHED, Changes, DeadSend, KeyWrite, Settlement, StreamWrite
+from betimes.engine.store import (
+    NOT_CACHED,
+    Changes,
+    DeadSend,
+    EffectWrite,
+    KeyWrite,
+    Settlement,
+    StreamWrite,
+)
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import RowPlace, effect_columns, segment_columns, settlement_columns
+from betimes.stores.sqlite.rows import RowPlace
 
 ALIKE_MIN = 64
 """How many segments in a row must be alike for a statement of their own."""
@@ -275,3 +282,62 @@ def _settle(connection: Connection, settlements: Sequence[Settlement]) -> None:
 
 def _handles(effects: Sequence[EffectId]) -> str:
     return ", ".join(effect.handle for effect in effects[:3]) + (" …" if len(effects) > 3 else "")
+
+
+def segment_columns(segment: Segment, stream_n: int, seq: int | None = None) -> tuple[Any, ...]:
+    """Return the columns of a segment of the stream in a row; without a number the ledger gives it the next."""
+    key = segment.key
+    return (
+        stream_n,
+        seq,
+        *segment.stream,
+        segment.version,
+        segment.turn,
+        segment.at,
+        segment.schema,
+        segment.command,
+        segment.events,
+        segment.policy,
+        segment.prev,
+        segment.digest,
+        key and key.collection,
+        key and key.key,
+        segment.verdict,
+        segment.reply,
+        segment.actor,
+        segment.correlation,
+        segment.cause,
+    )
+
+
+def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
+    status, attempts = ("leased", 1) if effect.is_leased else ("pending", 0)
+    return (
+        *effect.id,
+        effect.executor,
+        status,
+        # Its attempts, and its fence.
+        attempts,
+        attempts,
+        effect.payload,
+        effect.created_at,
+        effect.next_attempt_at,
+        int(effect.at_most_once),
+        effect.attempts_max,
+        effect.lease_s,
+        *(effect.to or (None, None, None)),
+    )
+
+
+def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
+    finished_at = None if settled.status == "pending" else settled.at
+    return (
+        *settled.id,
+        settled.fence,
+        settled.status,
+        settled.next_attempt_at,
+        finished_at,
+        settled.error,
+        settled.at,
+        settled.duration_ms,
+    )

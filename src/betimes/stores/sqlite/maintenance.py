@@ -17,8 +17,9 @@ from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.store import LEASE_RAN_OUT, Lease
+from betimes.stores.sqlite.commit import segment_columns
 from betimes.stores.sqlite.connection import Connection
-from betimes.stores.sqlite.rows import in_shares, lease_of, segment_columns
+from betimes.stores.sqlite.rows import in_shares, lease_of
 
 Clock: TypeAlias = Callable[[], Instant]
 ROOM_BYTES = 262_144

@@ -1,4 +1,4 @@
-"""Conversions between rows of the tables and the contract's values, columns in the order of the queries."""
+"""Conversions from rows of the tables to the contract's values, columns in the order of the queries."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import Instant
-from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.effect_rows import attempts_in, payload_in
-from betimes.engine.store import EffectRow, EffectWrite, Lease, Row, Settlement, StreamRow, WaitingSend
+from betimes.engine.store import EffectRow, Lease, Row, StreamRow, WaitingSend
 
 Columns = Sequence[Any]
 
@@ -42,65 +41,6 @@ def row_of(place: RowPlace, rest: Columns) -> Row:
 
 def listed_stream(columns: Columns) -> StreamRow:
     return StreamRow.of(StreamId(*columns[:3]), *columns[3:])
-
-
-def segment_columns(segment: Segment, stream_n: int, seq: int | None = None) -> tuple[Any, ...]:
-    """Return the columns of a segment of the stream in a row; without a number the ledger gives it the next."""
-    key = segment.key
-    return (
-        stream_n,
-        seq,
-        *segment.stream,
-        segment.version,
-        segment.turn,
-        segment.at,
-        segment.schema,
-        segment.command,
-        segment.events,
-        segment.policy,
-        segment.prev,
-        segment.digest,
-        key and key.collection,
-        key and key.key,
-        segment.verdict,
-        segment.reply,
-        segment.actor,
-        segment.correlation,
-        segment.cause,
-    )
-
-
-def effect_columns(effect: EffectWrite) -> tuple[Any, ...]:
-    status, attempts = ("leased", 1) if effect.is_leased else ("pending", 0)
-    return (
-        *effect.id,
-        effect.executor,
-        status,
-        # Its attempts, and its fence.
-        attempts,
-        attempts,
-        effect.payload,
-        effect.created_at,
-        effect.next_attempt_at,
-        int(effect.at_most_once),
-        effect.attempts_max,
-        effect.lease_s,
-        *(effect.to or (None, None, None)),
-    )
-
-
-def settlement_columns(settled: Settlement) -> tuple[Any, ...]:
-    finished_at = None if settled.status == "pending" else settled.at
-    return (
-        *settled.id,
-        settled.fence,
-        settled.status,
-        settled.next_attempt_at,
-        finished_at,
-        settled.error,
-        settled.at,
-        settled.duration_ms,
-    )
 
 
 def effect_row(columns: Columns) -> EffectRow:
