@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.struct_forms import From
 
@@ -28,7 +29,7 @@ def backtests_stream(tenant: str) -> StreamId:
     return StreamId(tenant, KIND, tenant)
 
 
-class AskBacktest(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class AskBacktest(StoredMessage):
     backtest_id: str
     candidates: tuple[str, ...]
     """The names of the policies."""
@@ -39,14 +40,14 @@ class AskBacktest(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     domain: str | None = None
 
 
-class ReportProgress(msgspec.Struct, frozen=True, tag=True):
+class ReportProgress(StoredMessage):
     """It has come so far; first of all, it has begun."""
 
     backtest_id: str
     percent: int
 
 
-class DropBacktest(msgspec.Struct, frozen=True, tag=True):
+class DropBacktest(StoredMessage):
     """Forget it; one that is under way is stopped."""
 
     backtest_id: str
@@ -60,7 +61,7 @@ class BacktestOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class BacktestAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BacktestAsked(StoredMessage):
     backtest_id: str
     version: int
     """Of the segment that asked, which names the call too."""
@@ -71,27 +72,27 @@ class BacktestAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     domain: str | None = None
 
 
-class BacktestProgressed(msgspec.Struct, frozen=True, tag=True):
+class BacktestProgressed(StoredMessage):
     backtest_id: str
     percent: int
     at: Instant
 
 
-class BacktestFinished(msgspec.Struct, frozen=True, tag=True):
+class BacktestFinished(StoredMessage):
     backtest_id: str
     version: int
     """Of the segment that holds the report."""
     at: Instant
 
 
-class BacktestFailed(msgspec.Struct, frozen=True, tag=True):
+class BacktestFailed(StoredMessage):
     backtest_id: str
     code: str
     message: str
     at: Instant
 
 
-class BacktestDropped(msgspec.Struct, frozen=True, tag=True):
+class BacktestDropped(StoredMessage):
     backtest_id: str
     at: Instant
 

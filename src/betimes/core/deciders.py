@@ -21,6 +21,7 @@ import msgspec
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import EffectId, StreamId
 from betimes.core.verdicts import RuleTable, Verdict
 
@@ -29,14 +30,14 @@ Command: TypeAlias = msgspec.Struct
 Event: TypeAlias = msgspec.Struct
 
 
-class Wake(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Wake(StoredMessage):
     """The stream's alarm is due."""
 
     held_until_at: Instant | None = None
     """When the hold ended that kept it from ringing, if one did."""
 
 
-class Reconsider(msgspec.Struct, frozen=True, tag=True):
+class Reconsider(StoredMessage):
     """A section of the policy that the decider heeds has changed: derive the instants that follow from it again.
 
     Nothing is judged and nothing counted, and no promise is broken: what was promised for an instant happens then at
@@ -44,7 +45,7 @@ class Reconsider(msgspec.Struct, frozen=True, tag=True):
     """
 
 
-class Settled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Settled(StoredMessage):
     """A call whose end was to be reported to this stream has ended."""
 
     effect: str
@@ -55,14 +56,14 @@ class Settled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     error: str = ""
 
 
-class Checkpoint(msgspec.Struct, frozen=True, tag=True):
+class Checkpoint(StoredMessage):
     """Stands in the ledger for all of a stream's history up to its version."""
 
     state: msgspec.Raw
     segments: int
 
 
-class Repair(msgspec.Struct, frozen=True, tag=True):
+class Repair(StoredMessage, omit_defaults=False):
     """A stream goes on from this state, whatever came before; `lost` are the versions that cannot be replayed."""
 
     state: msgspec.Raw
@@ -70,7 +71,7 @@ class Repair(msgspec.Struct, frozen=True, tag=True):
     lost: tuple[int, ...] = ()
 
 
-class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Call(StoredMessage, gc=False):
     """Something outside must happen after the commit, carried out by the named executor.
 
     `at_most_once` calls are leased before they start and never started again; the others are repeated with
@@ -87,7 +88,7 @@ class Call(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
     report_to: StreamId | None = None
 
 
-class Send(msgspec.Struct, frozen=True, gc=False, tag=True):
+class Send(StoredMessage, gc=False, omit_defaults=False):
     """A command to another stream of the same tenant: applied exactly once, in order per source stream.
 
     With a `key` it is the target's idempotency key in the `collection` (by default the target's kind), and `request` is

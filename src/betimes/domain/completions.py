@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from betimes.core.stored_message import StoredMessage
 
 
-class TargetSettled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class TargetSettled(StoredMessage):
     """To the stream `report_to`: what was asked of another domain has ended."""
 
     status: Literal["delivered", "suppressed", "failed", "done"]
     reason: str = ""
 
 
-class RunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunFinished(StoredMessage):
     """To whoever asked for a run: it has ended, one way or another."""
 
     run_id: str

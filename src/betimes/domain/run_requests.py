@@ -16,6 +16,7 @@ import msgspec
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import Effect, Event
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.targets import Cause, CommandTarget, Target, effect_of
 from betimes.runs.model import RunAsked, RunConflicted, RunState, run_id_of, run_stream
@@ -28,7 +29,7 @@ Selection = Annotated[tuple[Name, ...], msgspec.Meta(max_length=SELECTION_MAX)]
 RequestOutcome: TypeAlias = Literal["requested", "duplicate", "conflict"]
 
 
-class RunRequested(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunRequested(StoredMessage):
     """A run was asked for. Fields that are `None` are as the snapshot of its tick or evaluation says."""
 
     run_key: str

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.struct_forms import stored
 from betimes.intents.definitions import CONDITION_BASED as CONDITION_BASED
@@ -43,7 +44,7 @@ def owner_stream(tenant: str, user_id: str) -> StreamId:
 # -- commands
 
 
-class DefineIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class DefineIntent(StoredMessage):
     """Make an intent, or replace the definition of one. The body is checked when it is decided."""
 
     body: dict[str, Any]
@@ -55,7 +56,7 @@ class DefineIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Refuse as a version mismatch if there is one."""
 
 
-class ChangeIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ChangeIntent(StoredMessage):
     """Lay a merge patch over the definition."""
 
     patch: dict[str, Any]
@@ -64,18 +65,18 @@ class ChangeIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     expected: int | None = None
 
 
-class EnableIntent(msgspec.Struct, frozen=True, tag=True):
+class EnableIntent(StoredMessage):
     user_id: str
 
 
-class DisableIntent(msgspec.Struct, frozen=True, tag=True): ...
+class DisableIntent(StoredMessage): ...
 
 
-class DeleteIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class DeleteIntent(StoredMessage):
     expected: int | None = None
 
 
-class ClaimIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ClaimIntent(StoredMessage):
     """Reserve a due intent for a worker."""
 
     worker: str
@@ -87,18 +88,18 @@ class ClaimIntent(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """By the built-in worker."""
 
 
-class RenewClaim(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RenewClaim(StoredMessage):
     claim_token: int
     lease_s: int | None = None
 
 
-class ReleaseClaim(msgspec.Struct, frozen=True, tag=True):
+class ReleaseClaim(StoredMessage):
     """Give it back, unexecuted."""
 
     claim_token: int
 
 
-class AwaitSource(msgspec.Struct, frozen=True, tag=True):
+class AwaitSource(StoredMessage):
     """Give a claim back because a source of the condition could not be asked."""
 
     claim_token: int
@@ -129,7 +130,7 @@ class FireIntent(FireReport, frozen=True, tag=True, omit_defaults=True):
     """The condition that was not met, in words, as the built-in worker read it: definitions change."""
 
 
-class ForgetIntent(msgspec.Struct, frozen=True, tag=True):
+class ForgetIntent(StoredMessage):
     """To an owner: this intent was disabled as this version; one enabled since still counts."""
 
     intent_id: str
@@ -139,7 +140,7 @@ class ForgetIntent(msgspec.Struct, frozen=True, tag=True):
 # -- events
 
 
-class IntentDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class IntentDefined(StoredMessage):
     definition: Definition
     version: int
     at: Instant
@@ -149,39 +150,39 @@ class IntentDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Whether failures before do not count any more."""
 
 
-class IntentEnabled(msgspec.Struct, frozen=True, tag=True):
+class IntentEnabled(StoredMessage):
     version: int
     at: Instant
     next_check_at: Instant | None
 
 
-class IntentDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class IntentDisabled(StoredMessage):
     version: int
     at: Instant
     reason: DisabledReason | None = None
     """Left out: somebody asked for it."""
 
 
-class IntentDeleted(msgspec.Struct, frozen=True, tag=True):
+class IntentDeleted(StoredMessage):
     at: Instant
 
 
-class IntentClaimed(msgspec.Struct, frozen=True, tag=True):
+class IntentClaimed(StoredMessage):
     token: int
     worker: str
     at: Instant
     expires_at: Instant
 
 
-class ClaimRenewed(msgspec.Struct, frozen=True, tag=True):
+class ClaimRenewed(StoredMessage):
     expires_at: Instant
 
 
-class ClaimReleased(msgspec.Struct, frozen=True, tag=True):
+class ClaimReleased(StoredMessage):
     at: Instant
 
 
-class ClaimExpired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ClaimExpired(StoredMessage):
     """The holder of the claim did not come back. From the second in a row on, a failed execution follows."""
 
     at: Instant
@@ -189,7 +190,7 @@ class ClaimExpired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     next_check_at: Instant | None = None
 
 
-class SourceAwaited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SourceAwaited(StoredMessage):
     """A source could not be asked: no execution, and no failure of the intent's."""
 
     at: Instant
@@ -198,7 +199,7 @@ class SourceAwaited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     next_check_at: Instant | None = None
 
 
-class IntentFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class IntentFired(StoredMessage):
     """An execution. The rest of its report is in the command of its segment."""
 
     status: FireStatus
@@ -208,25 +209,25 @@ class IntentFired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     error: str | None = None
 
 
-class FireCooled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class FireCooled(StoredMessage):
     """A report came within the cooldown: no execution, and the next check waits for its end."""
 
     at: Instant
     next_check_at: Instant | None = None
 
 
-class RetryMoved(msgspec.Struct, frozen=True, tag=True):
+class RetryMoved(StoredMessage):
     """The policy has a shorter pause after failures now, and what failed is checked again sooner."""
 
     next_check_at: Instant
 
 
-class IntentCounted(msgspec.Struct, frozen=True, tag=True):
+class IntentCounted(StoredMessage):
     intent_id: str
     version: int
 
 
-class IntentUncounted(msgspec.Struct, frozen=True, tag=True):
+class IntentUncounted(StoredMessage):
     intent_id: str
 
 
@@ -301,7 +302,7 @@ class OwnerState(msgspec.Struct, frozen=True, gc=False):
 # -- replies
 
 
-class Defined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Defined(StoredMessage):
     """The answer to a definition; with problems, nothing was changed."""
 
     version: int = 0
@@ -312,13 +313,13 @@ class Defined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """How many problems there are, of which the first are listed."""
 
 
-class Claimed(msgspec.Struct, frozen=True, tag=True):
+class Claimed(StoredMessage):
     claim_token: int
     claimed_at: Instant
     expires_at: Instant
 
 
-class Fired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Fired(StoredMessage):
     """`cooldown_ends_at` is set when the report came within the cooldown."""
 
     status: FireStatus | Literal["cooldown_active"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 
 FEED_MAX = 200
@@ -28,19 +29,19 @@ class FeedState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     items: tuple[FeedItem, ...] = ()
 
 
-class ReadAnswer(msgspec.Struct, frozen=True, tag=True):
+class ReadAnswer(StoredMessage):
     read_count: int
     unread_count: int
 
 
-class AddMessage(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class AddMessage(StoredMessage):
     id: str
     segments: tuple[int, ...]
     at: Instant
     digest: bool = False
 
 
-class MarkRead(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class MarkRead(StoredMessage):
     """These messages, or all up to an instant."""
 
     ids: tuple[str, ...] = ()
@@ -48,10 +49,10 @@ class MarkRead(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     before_at: Instant | None = None
 
 
-class MessageAdded(msgspec.Struct, frozen=True, tag=True):
+class MessageAdded(StoredMessage):
     item: FeedItem
 
 
-class MessagesRead(msgspec.Struct, frozen=True, tag=True):
+class MessagesRead(StoredMessage):
     ids: tuple[str, ...]
     at: Instant

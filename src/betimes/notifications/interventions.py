@@ -7,10 +7,10 @@ released.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from betimes.core.deciders import Decision, Refusal
+from betimes.core.stored_message import StoredMessage
 from betimes.core.verdicts import Verdict
 from betimes.notifications.decision_builder import DecisionBuilder, release_item
 from betimes.notifications.model import Item, NotificationReply
@@ -18,13 +18,13 @@ from betimes.notifications.objections import find_objection
 from betimes.notifications.rule_context import RuleContext
 
 
-class CancelNotification(msgspec.Struct, frozen=True, tag=True):
+class CancelNotification(StoredMessage):
     """End a waiting notification undelivered."""
 
     event_id: str
 
 
-class ReleaseNotification(msgspec.Struct, frozen=True, tag=True):
+class ReleaseNotification(StoredMessage):
     """Send a waiting notification now."""
 
     event_id: str

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.struct_forms import From
 from betimes.notifications.feed_model import AddMessage, MarkRead, MessageAdded, MessagesRead
@@ -180,7 +181,7 @@ class NotificationReply(msgspec.Struct, frozen=True, gc=False, tag="Answer", omi
     shadow: Unenforced | None = None
 
 
-class IncidentAnswer(msgspec.Struct, frozen=True, gc=False, tag=True):
+class IncidentAnswer(StoredMessage, gc=False):
     """The incident that is open after one was to be opened."""
 
     incident: Incident | None
@@ -189,7 +190,7 @@ class IncidentAnswer(msgspec.Struct, frozen=True, gc=False, tag=True):
 # -- commands
 
 
-class Notify(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Notify(StoredMessage, gc=False):
     """Tell this person something; the event id is the command's key."""
 
     event_type: str
@@ -201,7 +202,7 @@ class Notify(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True
     happened_at: Annotated[Instant | None, From("timestamp")] = None
     expires_at: Instant | None = None
     dedupe_key: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     report_to: StreamId | None = None
     """The stream that gets `TargetSettled` once it is delivered, suppressed or has failed."""
     ai_score: int | None = None
@@ -211,19 +212,19 @@ class Notify(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True
     """The person asked to be told this, so it is not weighed (P7), and channels without an address are passed over."""
 
 
-class SetPreferences(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class SetPreferences(StoredMessage, gc=False):
     preferences: Preferences
     if_version: int | None = None
 
 
-class BanPerson(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class BanPerson(StoredMessage, gc=False):
     reason: str | None = None
 
 
-class UnbanPerson(msgspec.Struct, frozen=True, gc=False, tag=True): ...
+class UnbanPerson(StoredMessage, gc=False): ...
 
 
-class OpenIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class OpenIncident(StoredMessage, gc=False):
     """To an inbox or a tenant's incident. `at`: when it was known of, if that was not now."""
 
     ttl_s: int
@@ -231,7 +232,7 @@ class OpenIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_default
     at: Instant | None = None
 
 
-class CloseIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class CloseIncident(StoredMessage, gc=False):
     id: str | None = None
     at: Instant | None = None
 
@@ -239,7 +240,7 @@ class CloseIncident(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaul
 # -- events
 
 
-class Released(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Released(StoredMessage, gc=False):
     """An item goes out. One that never waited carries what is remembered of its text."""
 
     item: int
@@ -253,11 +254,11 @@ class Released(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=Tr
     delivery: Delivery | None = None
 
 
-class Postponed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Postponed(StoredMessage, gc=False):
     item: Item
 
 
-class Suppressed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Suppressed(StoredMessage, gc=False):
     """An item ends undelivered, at once or after it waited."""
 
     item: int
@@ -265,7 +266,7 @@ class Suppressed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=
     reasons: tuple[str, ...]
 
 
-class Held(msgspec.Struct, frozen=True, gc=False, tag=True):
+class Held(StoredMessage, gc=False):
     """These items wait for another instant than promised, which counts as no deferral: until quiet hours end, if the
     alarm rang late; or by a changed policy or changed preferences."""
 
@@ -273,7 +274,7 @@ class Held(msgspec.Struct, frozen=True, gc=False, tag=True):
     until_at: Instant
 
 
-class Digested(msgspec.Struct, frozen=True, gc=False, tag=True):
+class Digested(StoredMessage, gc=False):
     """An item goes out in the digest released in the same segment."""
 
     item: int
@@ -281,13 +282,13 @@ class Digested(msgspec.Struct, frozen=True, gc=False, tag=True):
     reasons: tuple[str, ...]
 
 
-class DigestReleased(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class DigestReleased(StoredMessage, gc=False):
     at: Instant
     channel: str
     delivery: Delivery | None = None
 
 
-class Delivered(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Delivered(StoredMessage, gc=False):
     """A channel took it. `version` and `place` name the call; in-app has none."""
 
     channel: str
@@ -297,7 +298,7 @@ class Delivered(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=T
     attempts: int = 1
 
 
-class ChannelFailed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class ChannelFailed(StoredMessage, gc=False):
     channel: str
     at: Instant
     version: int
@@ -306,7 +307,7 @@ class ChannelFailed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaul
     error: str = ""
 
 
-class Rerouted(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Rerouted(StoredMessage, gc=False):
     """A channel failed and the next one is tried."""
 
     items: tuple[int, ...]
@@ -315,33 +316,33 @@ class Rerouted(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=Tr
     delivery: Delivery | None = None
 
 
-class DeliveryFailed(msgspec.Struct, frozen=True, gc=False, tag=True):
+class DeliveryFailed(StoredMessage, gc=False):
     """No channel took it."""
 
     items: tuple[int, ...]
     at: Instant
 
 
-class PreferencesSet(msgspec.Struct, frozen=True, gc=False, tag=True):
+class PreferencesSet(StoredMessage, gc=False):
     preferences: Preferences
     version: int
     at: Instant
 
 
-class PersonBanned(msgspec.Struct, frozen=True, gc=False, tag=True):
+class PersonBanned(StoredMessage, gc=False):
     ban: Ban
 
 
-class PersonUnbanned(msgspec.Struct, frozen=True, gc=False, tag=True): ...
+class PersonUnbanned(StoredMessage, gc=False): ...
 
 
-class IncidentOpened(msgspec.Struct, frozen=True, gc=False, tag=True):
+class IncidentOpened(StoredMessage, gc=False):
     """Also when one that is open gets a later end."""
 
     incident: Incident
 
 
-class IncidentClosed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class IncidentClosed(StoredMessage, gc=False):
     at: Instant
     recovered: bool = False
     """True if somebody closed it, so that older news does not open it again; false if its time was up."""

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from betimes.core.instants import DAY, Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.core.windows import Window
 
@@ -37,7 +38,7 @@ class DayCount(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return DayCount(day, (self.count if day == self.day else 0) + count)
 
 
-class SlotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SlotTaken(StoredMessage):
     """A run of this type was allowed somewhere in the tenant."""
 
     trigger_type: str
@@ -48,7 +49,7 @@ class SlotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The slot it was promised, at which its window counts it; without one, it counts from when it was allowed."""
 
 
-class SlotPromised(msgspec.Struct, frozen=True, tag=True):
+class SlotPromised(StoredMessage):
     """A trigger of this type will be judged again at this instant, and a slot is kept for it."""
 
     trigger_type: str
@@ -56,7 +57,7 @@ class SlotPromised(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class SlotReturned(msgspec.Struct, frozen=True, tag=True):
+class SlotReturned(StoredMessage):
     """The trigger the slot was kept for has been judged."""
 
     trigger_type: str

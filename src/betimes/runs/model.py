@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.windows import Window
@@ -50,12 +51,12 @@ def retry_key_of(key: str, defer_until_epoch: int) -> str:
 # -- account
 
 
-class RequestRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RequestRun(StoredMessage):
     """A trigger asks for a run of this account; its idempotency key is the command's key."""
 
     trigger_type: str
     scheduled_at: Instant | None = None
-    payload: dict[str, Any] = {}
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
     budget_remaining: int | None = None
     action_saturation_score: Decimal | None = None
     tenant_tier: str | None = None
@@ -93,20 +94,20 @@ class First(msgspec.Struct, frozen=True, omit_defaults=True):
     shadow: Verdict | None = None
 
 
-class RepeatRequest(msgspec.Struct, frozen=True, tag=True):
+class RepeatRequest(StoredMessage):
     """A trigger whose key was seen before."""
 
     trigger_type: str
     first: First
 
 
-class CancelTrigger(msgspec.Struct, frozen=True, tag=True):
+class CancelTrigger(StoredMessage):
     """Drop a trigger that waits."""
 
     key: str
 
 
-class ReportActions(msgspec.Struct, frozen=True, tag=True):
+class ReportActions(StoredMessage):
     """So many actions were taken for the account."""
 
     count: int
@@ -141,7 +142,7 @@ class WaitingTrigger(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     correlation: str = ""
 
 
-class RunAllowed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunAllowed(StoredMessage):
     """On the account: this trigger's run may start."""
 
     key: str
@@ -153,14 +154,14 @@ class RunAllowed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     retry_key: str | None = None
 
 
-class RunDeferred(msgspec.Struct, frozen=True, tag=True):
+class RunDeferred(StoredMessage):
     """On the account: this trigger waits for its one retry, or for the end of its debounce window."""
 
     due: WaitingTrigger
     at: Instant
 
 
-class TriggerJoined(msgspec.Struct, frozen=True, tag=True):
+class TriggerJoined(StoredMessage):
     """On the account: this trigger shares the run of one that waits."""
 
     key: str
@@ -171,7 +172,7 @@ class TriggerJoined(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class RunSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunSkipped(StoredMessage):
     """On the account: this trigger leads to no run."""
 
     key: str
@@ -181,7 +182,7 @@ class RunSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     retry_key: str | None = None
 
 
-class WouldRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class WouldRun(StoredMessage):
     """On the account: in shadow mode, a would-be deferral was judged again; an admission counts, nothing starts."""
 
     key: str
@@ -192,21 +193,21 @@ class WouldRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     retry_key: str | None = None
 
 
-class BurstShortened(msgspec.Struct, frozen=True, tag=True):
+class BurstShortened(StoredMessage):
     """On the account: the policy holds bursts for less long now, and this one ends sooner."""
 
     key: str
     until_at: Instant
 
 
-class RequestRepeated(msgspec.Struct, frozen=True, tag=True):
+class RequestRepeated(StoredMessage):
     """On the account: a key came again and changed nothing."""
 
     trigger_type: str
     first_segment: str
 
 
-class ActionsReported(msgspec.Struct, frozen=True, tag=True):
+class ActionsReported(StoredMessage):
     count: int
     at: Instant
 
@@ -240,31 +241,31 @@ RunStatus: TypeAlias = Literal["asked", "allowed", "started", "succeeded", "fail
 HandlerKind: TypeAlias = Literal["python", "webhook", "claim"]
 
 
-class StartRun(msgspec.Struct, frozen=True, tag=True):
+class StartRun(StoredMessage, omit_defaults=False):
     """The process that is about to call the handler says so first; a run starts once."""
 
     effect: str
     worker: str = ""
 
 
-class ClaimRun(msgspec.Struct, frozen=True, tag=True):
+class ClaimRun(StoredMessage):
     worker: str
     lease_s: int
 
 
-class RenewRun(msgspec.Struct, frozen=True, tag=True):
+class RenewRun(StoredMessage):
     claim_token: int
     lease_s: int
 
 
-class CompleteRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class CompleteRun(StoredMessage):
     claim_token: int
     status: Literal["succeeded", "failed"]
     result: dict[str, Any] | None = None
     error: str = ""
 
 
-class RunAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunAsked(StoredMessage):
     """On the run: a schedule or a sensor asks for it. Its key and fingerprint say what it is."""
 
     run_key: str
@@ -277,7 +278,7 @@ class RunAsked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Whether `asked_by` is to be told with `RunFinished` when it has ended."""
 
 
-class RunConflicted(msgspec.Struct, frozen=True, tag=True):
+class RunConflicted(StoredMessage):
     """On the run: it was asked for again, as something else; the first stays."""
 
     fingerprint: str
@@ -285,7 +286,7 @@ class RunConflicted(msgspec.Struct, frozen=True, tag=True):
     at: Instant
 
 
-class RunAdmitted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunAdmitted(StoredMessage):
     """On the run: the gate let it through."""
 
     account_id: str
@@ -299,14 +300,14 @@ class RunAdmitted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     correlation: str = ""
 
 
-class RunRefused(msgspec.Struct, frozen=True, tag=True):
+class RunRefused(StoredMessage):
     """On a run that was asked for: the gate refused it, for good."""
 
     reason: str
     at: Instant
 
 
-class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunStarted(StoredMessage):
     at: Instant
     worker: str = ""
     effect: str = ""
@@ -314,13 +315,13 @@ class RunStarted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     lease_expires_at: Instant | None = None
 
 
-class StartPutOff(msgspec.Struct, frozen=True, tag=True):
+class StartPutOff(StoredMessage):
     """On the run: the policy lets runs wait for longer now."""
 
     start_by_at: Instant
 
 
-class LeaseRenewed(msgspec.Struct, frozen=True, tag=True):
+class LeaseRenewed(StoredMessage):
     lease_expires_at: Instant
 
 
@@ -328,7 +329,7 @@ LEASE_RAN_OUT = "its lease ran out"
 """The error of a run whose holder did not come back."""
 
 
-class RunEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RunEnded(StoredMessage):
     """On the run: it is over. Its result stays in this segment."""
 
     status: Literal["succeeded", "failed", "abandoned"]
@@ -339,7 +340,7 @@ class RunEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     error: str = ""
 
 
-class TargetEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class TargetEnded(StoredMessage):
     """On a run that never met the gate: what was asked for has ended."""
 
     status: Literal["delivered", "suppressed", "failed", "done", "dead", "abandoned"]

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
 from betimes.schedules.model import ScheduleDefinition
@@ -21,7 +22,7 @@ def backfill_stream(tenant: str, backfill_id: str) -> StreamId:
     return StreamId(tenant, "backfill", backfill_id)
 
 
-class StartBackfill(msgspec.Struct, frozen=True, tag=True):
+class StartBackfill(StoredMessage):
     """Fire the occurrences in `[from_at, to_at)` that have no tick yet."""
 
     schedule_id: str
@@ -33,20 +34,20 @@ class StartBackfill(msgspec.Struct, frozen=True, tag=True):
     definition_version: int
 
 
-class AdvanceBackfill(msgspec.Struct, frozen=True, tag=True):
+class AdvanceBackfill(StoredMessage):
     """From the backfill to itself: look at these instants next."""
 
     schedule_id: str
     instants: tuple[Instant, ...]
 
 
-class PauseBackfill(msgspec.Struct, frozen=True, tag=True): ...
+class PauseBackfill(StoredMessage): ...
 
 
-class ResumeBackfill(msgspec.Struct, frozen=True, tag=True): ...
+class ResumeBackfill(StoredMessage): ...
 
 
-class CancelBackfill(msgspec.Struct, frozen=True, tag=True): ...
+class CancelBackfill(StoredMessage): ...
 
 
 class BackfillFields(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,7 +67,7 @@ class BackfillStarted(BackfillFields, frozen=True, tag=True):
     check_at: Instant | None = None
 
 
-class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillAdvanced(StoredMessage):
     """Instants up to `through_at` were looked at: those with a tick already, and the runs asked for."""
 
     through_at: Instant
@@ -81,30 +82,30 @@ class BackfillAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
     check_at: Instant | None = None
 
 
-class BackfillRunFinished(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillRunFinished(StoredMessage):
     run_id: str
     status: str
     failed: bool
     check_at: Instant | None = None
 
 
-class BackfillChecked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillChecked(StoredMessage):
     """It stood still: because the schedule has not dealt with the next instant yet, or a step was lost."""
 
     at: Instant
     check_at: Instant | None = None
 
 
-class BackfillPaused(msgspec.Struct, frozen=True, tag=True):
+class BackfillPaused(StoredMessage):
     at: Instant
 
 
-class BackfillResumed(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillResumed(StoredMessage):
     at: Instant
     check_at: Instant | None = None
 
 
-class BackfillEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class BackfillEnded(StoredMessage):
     status: Literal["completed", "cancelled"]
     at: Instant
     reason: str = ""

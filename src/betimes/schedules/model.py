@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UnsetType
 
 from betimes.core.instants import SECOND, Instant, epoch_down
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.completions import RunFinished
 from betimes.domain.definition_rules import (
@@ -134,7 +135,7 @@ class DisableSchedule(PauseIfVersion, frozen=True, tag=True): ...
 class DeleteSchedule(ChangeIfVersion, frozen=True, tag=True): ...
 
 
-class TriggerSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class TriggerSchedule(StoredMessage):
     """Tick now, in any status."""
 
     payload: dict[str, Any] | None = None
@@ -144,7 +145,7 @@ class TriggerSchedule(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
 # -- schedule: events
 
 
-class ScheduleDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScheduleDefined(StoredMessage):
     """The definition from now on; it is `enabled` or paused as it says itself."""
 
     definition: ScheduleDefinition
@@ -155,14 +156,14 @@ class ScheduleDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     authority: tuple[str, ...] | None = None
 
 
-class ScheduleEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScheduleEnabled(StoredMessage):
     version: int
     at: Instant
     tzdata_version: str
     next: Upcoming | None = None
 
 
-class ScheduleDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScheduleDisabled(StoredMessage):
     version: int
     at: Instant
     reason: PausedReason = ""
@@ -174,7 +175,7 @@ class ScheduleDeclared(OwnerDeclared, frozen=True, tag=True): ...
 class ScheduleDeleted(DefinitionDeleted, frozen=True, tag=True): ...
 
 
-class ScheduleAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScheduleAdvanced(StoredMessage):
     """Occurrences up to `through_at` are dealt with in this segment; `next` is the one to wait for."""
 
     at: Instant
@@ -183,7 +184,7 @@ class ScheduleAdvanced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True
     next: Upcoming | None = None
 
 
-class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SnapshotTaken(StoredMessage):
     """The part of the definition that the following ticks of this segment were made from."""
 
     definition_version: int
@@ -192,7 +193,7 @@ class SnapshotTaken(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     partition_selection: tuple[str, ...] | None = None
 
 
-class TicksSkipped(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class TicksSkipped(StoredMessage):
     """Occurrences that were not fired, and never will be by themselves."""
 
     reason: SkipReason
@@ -214,7 +215,7 @@ class ManualTick(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.scheduled_for // SECOND == now // SECOND
 
 
-class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScheduleTicked(StoredMessage):
     """One tick, fired at `fired_at` for its nominal instant."""
 
     scheduled_for: Instant
@@ -232,7 +233,7 @@ class ScheduleTicked(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
         return lag_ms(self.cause, self.scheduled_for, self.fired_at)
 
 
-class ScheduleFailed(msgspec.Struct, frozen=True, tag=True):
+class ScheduleFailed(StoredMessage):
     """It cannot tell its ticks any more: the zone is gone. It waits to be changed or enabled again."""
 
     error: str
@@ -245,7 +246,7 @@ class TickRef(msgspec.Struct, frozen=True):
     segment: int
 
 
-class ScheduledRunFinished(msgspec.Struct, frozen=True, tag=True):
+class ScheduledRunFinished(StoredMessage):
     run_id: str
     status: str
 

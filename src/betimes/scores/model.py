@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.struct_forms import From
 from betimes.scores.amounts import Micro
@@ -30,7 +31,7 @@ def score_stream(tenant: str, user_id: str) -> StreamId:
 # -- commands
 
 
-class CreateScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class CreateScore(StoredMessage):
     """Begin a score; every field left out is the policy's."""
 
     score: Micro | None = None
@@ -41,7 +42,7 @@ class CreateScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     applied_at: Annotated[Instant | None, From("last_decay_applied_at")] = None
 
 
-class Interact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Interact(StoredMessage):
     """The user did something; a score is begun for one who has none."""
 
     interaction: str
@@ -49,7 +50,7 @@ class Interact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """When; left out: now."""
 
 
-class SetStatus(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SetStatus(StoredMessage):
     """Pause, go on, change the stage."""
 
     status: str
@@ -59,7 +60,7 @@ class SetStatus(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Into a pause only: when it ends by itself."""
 
 
-class AdjustScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class AdjustScore(StoredMessage):
     """Set the score by hand: by so much, or to so much."""
 
     reason: str
@@ -67,7 +68,7 @@ class AdjustScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     score: Micro | None = None
 
 
-class SweepScore(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SweepScore(StoredMessage):
     """Take the debt up to the sweep's instant (left out: now)."""
 
     at: Instant | None = None
@@ -93,7 +94,7 @@ class ScoreFields(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class ScoreCreated(ScoreFields, frozen=True, tag=True): ...
 
 
-class Interacted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Interacted(StoredMessage):
     interaction: str
     at: Instant
     score: Micro
@@ -102,7 +103,7 @@ class Interacted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     due_at: Instant | None = None
 
 
-class Decayed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+class Decayed(StoredMessage, gc=False):
     """The period from `from_at` to `to_at` was applied: never again."""
 
     amount: Micro
@@ -118,17 +119,17 @@ class Decayed(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=Tru
     """What the cap per cycle cut off."""
 
 
-class ThresholdCrossed(msgspec.Struct, frozen=True, tag=True):
+class ThresholdCrossed(StoredMessage):
     name: str
     threshold: Micro
 
 
-class GameOver(msgspec.Struct, frozen=True, tag=True):
+class GameOver(StoredMessage):
     reason: Cause
     status: str
 
 
-class StatusChanged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class StatusChanged(StoredMessage):
     status: str
     chapter: Chapter
     score: Micro
@@ -140,14 +141,14 @@ class StatusChanged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """From when a new stage's terms count, if that is not when its grace ends."""
 
 
-class ScoreAdjusted(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class ScoreAdjusted(StoredMessage):
     before: Micro
     score: Micro
     reason: str
     due_at: Instant | None = None
 
 
-class Rescheduled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Rescheduled(StoredMessage):
     """The policy changed since the score's next sweep was set, which is at another instant now."""
 
     due_at: Instant | None = None

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from betimes.core.instants import Instant
 from betimes.core.names import HandlerName, Id, Url
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 from betimes.domain.definition_rules import (
     ChangeIfVersion,
@@ -181,11 +182,11 @@ class DisableSensor(PauseIfVersion, frozen=True, tag=True): ...
 class DeleteSensor(ChangeIfVersion, frozen=True, tag=True): ...
 
 
-class RotateSecret(msgspec.Struct, frozen=True, tag=True):
+class RotateSecret(StoredMessage):
     secret: str
 
 
-class ResealSecrets(msgspec.Struct, frozen=True, tag=True):
+class ResealSecrets(StoredMessage):
     """Keep the same secrets in another form; nothing changes for whoever signs."""
 
     secrets: tuple[str, ...]
@@ -193,16 +194,16 @@ class ResealSecrets(msgspec.Struct, frozen=True, tag=True):
     """The fingerprint of the form they had, which must still be theirs."""
 
 
-class ResetCursor(msgspec.Struct, frozen=True, tag=True):
+class ResetCursor(StoredMessage, omit_defaults=False):
     cursor: Any = None
     if_state_version: int | None = None
 
 
-class ReceiveMessage(msgspec.Struct, frozen=True, tag=True):
+class ReceiveMessage(StoredMessage):
     message: Message
 
 
-class Evaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class Evaluated(StoredMessage):
     """An evaluation somebody made by hand, against the state version it started from."""
 
     evaluation_id: str
@@ -215,7 +216,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # -- events
 
 
-class SensorDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SensorDefined(StoredMessage):
     definition: SensorDefinition
     version: int
     at: Instant
@@ -227,14 +228,14 @@ class SensorDefined(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     authority: tuple[str, ...] | None = None
 
 
-class SensorEnabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SensorEnabled(StoredMessage):
     version: int
     at: Instant
     state_version: int
     next_at: Instant | None = None
 
 
-class SensorDisabled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SensorDisabled(StoredMessage):
     version: int
     at: Instant
     state_version: int
@@ -247,30 +248,30 @@ class SensorDeclared(OwnerDeclared, frozen=True, tag=True): ...
 class SensorDeleted(DefinitionDeleted, frozen=True, tag=True): ...
 
 
-class SecretsResealed(msgspec.Struct, frozen=True, tag=True):
+class SecretsResealed(StoredMessage):
     secrets: tuple[str, ...]
 
 
-class SecretRotated(msgspec.Struct, frozen=True, tag=True):
+class SecretRotated(StoredMessage):
     secret: str
     at: Instant
     old_until_at: Instant
 
 
-class CursorReset(msgspec.Struct, frozen=True, tag=True):
+class CursorReset(StoredMessage):
     cursor: Any
     state_version: int
     at: Instant
 
 
-class MessageReceived(msgspec.Struct, frozen=True, tag=True):
+class MessageReceived(StoredMessage):
     """Accepted, and to be evaluated by an effect; the message is in the command of this segment."""
 
     message_id: str
     at: Instant
 
 
-class EvaluationStarted(msgspec.Struct, frozen=True, tag=True):
+class EvaluationStarted(StoredMessage):
     evaluation_id: str
     expected_state_version: int
     effect: str
@@ -287,7 +288,7 @@ class RunDefaults(msgspec.Struct, frozen=True, omit_defaults=True):
     partition_selection: tuple[str, ...] | None = None
 
 
-class SensorEvaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SensorEvaluated(StoredMessage):
     """One evaluation; the runs it asked for follow in this segment. A stale one asks for nothing."""
 
     evaluation_id: str
@@ -313,7 +314,7 @@ class SensorEvaluated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True)
     defaults: RunDefaults | None = None
 
 
-class PollMoved(msgspec.Struct, frozen=True, tag=True):
+class PollMoved(StoredMessage):
     """The policy has a shorter pause after errors now, and the next poll comes sooner."""
 
     next_at: Instant

@@ -13,6 +13,7 @@ import msgspec
 from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 
 KIND = "operation"
@@ -22,7 +23,7 @@ SUBJECTS_MAX = 500
 Note: TypeAlias = Annotated[str, msgspec.Meta(max_length=NOTE_CHARS_MAX)]
 
 
-class RecordOperation(msgspec.Struct, frozen=True, tag=True):
+class RecordOperation(StoredMessage):
     action: str
     subjects: tuple[str, ...]
     """The ids that were acted on."""
@@ -31,7 +32,7 @@ class RecordOperation(msgspec.Struct, frozen=True, tag=True):
     """How they were chosen; empty if they were named."""
 
 
-class OperationRecorded(msgspec.Struct, frozen=True, tag=True):
+class OperationRecorded(StoredMessage):
     action: str
     subject_count: int
     at: Instant

@@ -13,6 +13,7 @@ from betimes.core.canonical import digest
 from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import DAY, Instant
 from betimes.core.policies import Policy
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 
 KIND = "answer"
@@ -20,16 +21,16 @@ KEPT = 8 * DAY
 """Longer than a key is kept by default."""
 
 
-class KeepAnswer(msgspec.Struct, frozen=True, tag=True):
+class KeepAnswer(StoredMessage):
     body: str
     """The answer as it was sent, in JSON."""
 
 
-class AnswerKept(msgspec.Struct, frozen=True, tag=True):
+class AnswerKept(StoredMessage):
     forget_at: Instant
 
 
-class AnswerForgotten(msgspec.Struct, frozen=True, tag=True):
+class AnswerForgotten(StoredMessage):
     """It is too old to be asked for again."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from betimes.core.instants import DAY, Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 
 DEPLOYMENT = StreamId("*", "tenant", "*")
@@ -43,7 +44,7 @@ class Declared(msgspec.Struct, frozen=True):
     policy: dict[str, Any]
 
 
-class SetPolicy(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class SetPolicy(StoredMessage):
     """Replace the tenant's overrides (of the tenant `*`: the deployment's policy)."""
 
     policy: dict[str, Any]
@@ -71,7 +72,7 @@ class CreateKey(KeyFields, frozen=True, tag=True):
     expires_at: Instant | None = None
 
 
-class RotateKey(msgspec.Struct, frozen=True, tag=True):
+class RotateKey(StoredMessage):
     """A new secret; the old one lives for a while beside it."""
 
     key_id: str
@@ -79,16 +80,16 @@ class RotateKey(msgspec.Struct, frozen=True, tag=True):
     overlap_s: int
 
 
-class RevokeKey(msgspec.Struct, frozen=True, tag=True):
+class RevokeKey(StoredMessage):
     key_id: str
 
 
-class RotateWebhookSecret(msgspec.Struct, frozen=True, tag=True):
+class RotateWebhookSecret(StoredMessage):
     secret: str
     overlap_s: int
 
 
-class ResealWebhookSecrets(msgspec.Struct, frozen=True, tag=True):
+class ResealWebhookSecrets(StoredMessage):
     """Keep the same secrets in another form; nothing changes for whoever verifies signatures."""
 
     webhook_secret: str
@@ -107,13 +108,13 @@ class OpenSession(SessionFields, frozen=True, tag=True):
     """A key for a browser: short-lived, with scopes to read, and gone when the key it was opened with is."""
 
 
-class KeepSession(msgspec.Struct, frozen=True, tag=True):
+class KeepSession(StoredMessage):
     """The session was used."""
 
     key_id: str
 
 
-class ElevateSession(msgspec.Struct, frozen=True, tag=True):
+class ElevateSession(StoredMessage):
     """Give a session all scopes of the key it was opened with, for a while."""
 
     key_id: str
@@ -131,7 +132,7 @@ class SetHold(HoldFields, frozen=True, tag=True):
     """Let nothing of these domains fire until an instant; it takes the place of the hold there is, if there is one."""
 
 
-class EndHold(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class EndHold(StoredMessage):
     """End the hold now."""
 
     note: str | None = None
@@ -148,7 +149,7 @@ class Visits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last stream of the first list that was visited."""
 
 
-class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class PolicySet(StoredMessage):
     policy: dict[str, Any]
     fingerprint: str
     at: Instant
@@ -159,7 +160,7 @@ class PolicySet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     declared: Declared | None = None
 
 
-class StreamsVisited(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class StreamsVisited(StoredMessage):
     """Streams have reconsidered their instants; how many did, and how many of those changed something."""
 
     visited: int
@@ -173,19 +174,19 @@ class KeyCreated(KeyFields, frozen=True, tag=True):
     at: Instant
 
 
-class KeyForgotten(msgspec.Struct, frozen=True, tag=True):
+class KeyForgotten(StoredMessage):
     """A key that had ended made room for another; its history stays in the ledger."""
 
     key_id: str
 
 
-class KeyRotated(msgspec.Struct, frozen=True, tag=True):
+class KeyRotated(StoredMessage):
     key_id: str
     secret_digest: str
     previous_expires_at: Instant
 
 
-class KeyRevoked(msgspec.Struct, frozen=True, tag=True):
+class KeyRevoked(StoredMessage):
     key_id: str
     at: Instant
 
@@ -195,22 +196,22 @@ class SessionOpened(SessionFields, frozen=True, tag=True):
     at: Instant
 
 
-class SessionKept(msgspec.Struct, frozen=True, tag=True):
+class SessionKept(StoredMessage):
     key_id: str
     idle_until: Instant
 
 
-class SessionElevated(msgspec.Struct, frozen=True, tag=True):
+class SessionElevated(StoredMessage):
     key_id: str
     until: Instant
 
 
-class WebhookSecretRotated(msgspec.Struct, frozen=True, tag=True):
+class WebhookSecretRotated(StoredMessage):
     secret: str
     previous_expires_at: Instant
 
 
-class WebhookSecretsResealed(msgspec.Struct, frozen=True, tag=True):
+class WebhookSecretsResealed(StoredMessage):
     webhook_secret: str
     previous_webhook_secret: str
 
@@ -219,7 +220,7 @@ class HoldSet(HoldFields, frozen=True, tag=True):
     at: Instant
 
 
-class HoldEnded(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class HoldEnded(StoredMessage):
     """What was held may fire again; without somebody's doing when its time was over."""
 
     at: Instant

@@ -7,56 +7,57 @@ from typing import TypeAlias
 import msgspec
 
 from betimes.core.instants import Instant
+from betimes.core.stored_message import StoredMessage
 from betimes.core.windows import Window
 
 HOUR_S = 3_600
 
 
-class Knock(msgspec.Struct, frozen=True, tag=True):
+class Knock(StoredMessage):
     visitor: str
 
 
-class Shut(msgspec.Struct, frozen=True, tag=True):
+class Shut(StoredMessage):
     """Admit nobody; whoever waits is turned away."""
 
 
-class Open(msgspec.Struct, frozen=True, tag=True): ...
+class Open(StoredMessage): ...
 
 
-class Count(msgspec.Struct, frozen=True, tag=True):
+class Count(StoredMessage):
     visitor: str
 
 
-class Admitted(msgspec.Struct, frozen=True, tag=True):
+class Admitted(StoredMessage):
     visitor: str
     at: Instant
 
 
-class Postponed(msgspec.Struct, frozen=True, tag=True):
+class Postponed(StoredMessage):
     visitor: str
     until_at: Instant
 
 
-class TurnedAway(msgspec.Struct, frozen=True, tag=True):
+class TurnedAway(StoredMessage):
     visitor: str
     reason: str
 
 
-class WasShut(msgspec.Struct, frozen=True, tag=True): ...
+class WasShut(StoredMessage): ...
 
 
-class WasOpened(msgspec.Struct, frozen=True, tag=True): ...
+class WasOpened(StoredMessage): ...
 
 
-class Greeted(msgspec.Struct, frozen=True, tag=True):
+class Greeted(StoredMessage):
     status: str
 
 
-class SlotTaken(msgspec.Struct, frozen=True, tag=True):
+class SlotTaken(StoredMessage):
     at: Instant
 
 
-class Counted(msgspec.Struct, frozen=True, tag=True):
+class Counted(StoredMessage):
     visitor: str
 
 
