@@ -35,7 +35,7 @@ from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml
 from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 
 TAG = "Administration"
 _POLICY_READ_ONLY = frozenset({"fingerprint", "effective", "updated_at", "warnings"})
@@ -164,24 +164,20 @@ REVEAL_CHARS_MAX = 300
 _audit = logging.getLogger("betimes.audit")
 _OVERRIDES = {"overrides": {"intents": {"claim_lease_s": 600}}}
 
-_tenants = ServiceCalls(lambda request: request.services.tenants)
-_route = partial(route, scope="admin", tag=TAG)
-_get = partial(_route, method="GET")
-_post = partial(_route, method="POST")
+_tenants = ServiceRoutes(lambda request: request.services.tenants, TAG, read="admin", write="admin")
 
 ROUTES = (
-    _get(
+    _tenants.get(
         "/v1/policy",
         policy,
         "What is in force",
         description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
         reply=PolicyView,
     ),
-    _route(
+    _tenants.put(
         "/v1/policy",
         put_policy,
         "Replace the tenant's overrides",
-        method="PUT",
         description="A policy that cannot work is refused with every path. "
         "`If-Match` or `version` makes it conditional.",
         body=PolicyRequest,
@@ -190,7 +186,7 @@ ROUTES = (
         codes=((412, "VERSION_MISMATCH"),),
         example=_OVERRIDES,
     ),
-    _post(
+    _tenants.post(
         "/v1/policy/check",
         check_policy,
         "What these overrides would change",
@@ -202,7 +198,7 @@ ROUTES = (
         example=_OVERRIDES,
         dry_run=True,
     ),
-    _post(
+    _tenants.post(
         "/v1/policy/rollback",
         rollback_policy,
         "Put earlier overrides in force again",
@@ -222,24 +218,24 @@ ROUTES = (
         ),
         example={"to_version": 0, "note": "people were woken"},
     ),
-    _get(
+    _tenants.get(
         "/v1/policy/history",
-        _tenants.call(Tenants.policy_history),
+        Tenants.policy_history,
         "Changes of the tenant's overrides, newest first",
     ),
-    _get(
+    _tenants.get(
         "/v1/policy/schema",
         schema_of_policy,
         "The JSON Schema of a policy",
         description="Every section with its fields, their defaults and bounds.",
         reply=dict,
     ),
-    _get(
+    _tenants.get(
         "/v1/policies/{fingerprint}",
-        _tenants.call(Tenants.policy_named),
+        Tenants.policy_named,
         "A policy by the fingerprint that a segment names",
     ),
-    _post(
+    _tenants.post(
         "/v1/keys",
         create_key,
         "Make a key",
@@ -250,9 +246,9 @@ ROUTES = (
         codes=((409, "TOO_MANY_KEYS"),),
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
     ),
-    _get("/v1/keys", keys, "Keys, newest first", description="Revoked ones too.", query=Listed),
-    _get("/v1/keys/{key_id}", _tenants.call(Tenants.key), "A key"),
-    _post(
+    _tenants.get("/v1/keys", keys, "Keys, newest first", description="Revoked ones too.", query=Listed),
+    _tenants.get("/v1/keys/{key_id}", Tenants.key, "A key"),
+    _tenants.post(
         "/v1/keys/{key_id}/rotate",
         rotate_key,
         "Give a key a new secret",
@@ -263,8 +259,12 @@ ROUTES = (
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
-    _route("/v1/keys/{key_id}", _tenants.call(Tenants.revoke_key), "Revoke a key", method="DELETE"),
-    _post(
+    _tenants.delete(
+        "/v1/keys/{key_id}",
+        Tenants.revoke_key,
+        "Revoke a key",
+    ),
+    _tenants.post(
         "/v1/webhook-secret/rotate",
         rotate_webhook_secret,
         "Sign outbound calls with a new secret",
@@ -274,7 +274,7 @@ ROUTES = (
         reply=WebhookSecret,
         example={"overlap_s": 86400},
     ),
-    _get(
+    _tenants.get(
         "/v1/whoami",
         whoami,
         "Whose key this is",
@@ -282,22 +282,25 @@ ROUTES = (
         description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
         "the console sends it at each click that reveals some.",
     ),
-    _get("/v1/hold", _tenants.call(Tenants.hold), "The hold in force"),
-    _route(
+    _tenants.get("/v1/hold", Tenants.hold, "The hold in force"),
+    _tenants.put(
         "/v1/hold",
-        _tenants.call(Tenants.set_hold),
+        Tenants.set_hold,
         "Let nothing fire",
-        method="PUT",
         description="Until that instant, or until it is ended: no alarm of these domains rings, no schedule ticks, "
         "nothing is sent, called or handed out. Requests are answered and recorded as ever. Afterwards all that was "
         "postponed happens, in order. Meanwhile every answer carries the header "
         f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
         example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
     ),
-    _route("/v1/hold", _tenants.call(Tenants.end_hold), "Let everything fire again", method="DELETE"),
-    _post(
+    _tenants.delete(
+        "/v1/hold",
+        Tenants.end_hold,
+        "Let everything fire again",
+    ),
+    _tenants.post(
         "/v1/prune",
-        _tenants.call(Tenants.prune),
+        Tenants.prune,
         "Replace old history by checkpoints",
         keeps_answer="prunes",
         deployment=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 
 import msgspec
 from starlette.responses import Response
@@ -14,7 +13,7 @@ from betimes.backtest.page import POLICY_HEADER, page
 from betimes.core.errors import NotFound
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
 from betimes.http.routes import Answer, RequestContext
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 
 TAG = "Backtests"
 POLL_S = 0.5
@@ -73,13 +72,10 @@ async def _progress(request: RequestContext, service: Backtests, backtest_id: st
         await asyncio.sleep(POLL_S)
 
 
-_calls = ServiceCalls(_backtests)
-_get = partial(route, method="GET", scope="admin", tag=TAG)
-_post = partial(route, method="POST", scope="admin", tag=TAG)
-_delete = partial(route, method="DELETE", scope="admin", tag=TAG)
+_calls = ServiceRoutes(_backtests, TAG, read="admin", write="admin")
 
 ROUTES = (
-    _post(
+    _calls.post(
         "/v1/backtests",
         ask_for,
         "Have other overrides tried on the recorded traffic",
@@ -98,9 +94,9 @@ ROUTES = (
             "domain": "notifications",
         },
     ),
-    _get("/v1/backtests", _calls.call(Backtests.backtests), "Backtests, newest first"),
-    _get("/v1/backtests/{backtest_id}", _calls.call(Backtests.get), "How far a backtest is, and what came of it"),
-    _get(
+    _calls.get("/v1/backtests", Backtests.backtests, "Backtests, newest first"),
+    _calls.get("/v1/backtests/{backtest_id}", Backtests.get, "How far a backtest is, and what came of it"),
+    _calls.get(
         "/v1/backtests/{backtest_id}/report",
         report,
         "Its result as a page with charts",
@@ -109,14 +105,14 @@ ROUTES = (
         media_type="text/html",
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
-    _post("/v1/backtests/estimate", _calls.call(Backtests.estimate), "How much a backtest would take", dry_run=True),
-    _get(
+    _calls.post("/v1/backtests/estimate", Backtests.estimate, "How much a backtest would take", dry_run=True),
+    _calls.get(
         "/v1/backtests/{backtest_id}/flips",
-        _calls.call(Backtests.flips),
+        Backtests.flips,
         "Changed answers, with both traces",
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
-    _get(
+    _calls.get(
         "/v1/backtests/{backtest_id}/stream",
         stream,
         "A backtest as it goes on",
@@ -127,5 +123,5 @@ ROUTES = (
         time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),
-    _delete("/v1/backtests/{backtest_id}", _calls.call(Backtests.delete), "Forget a backtest"),
+    _calls.delete("/v1/backtests/{backtest_id}", Backtests.delete, "Forget a backtest"),
 )

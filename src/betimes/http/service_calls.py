@@ -1,4 +1,4 @@
-"""Handlers that hand a request on to one method of a service.
+"""Routes that hand a request on to one method of a service.
 
 The names in the path, the filters of a list and the body become the method's first arguments, in that order, and the
 parameters of the query its keywords. What a handler must do besides (another status, a location, a condition) is
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import signature
-from typing import Any, Concatenate, Generic, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Concatenate, Generic, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from starlette.responses import Response
@@ -24,49 +24,69 @@ from betimes.http.field_docs import describe_function
 from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of
 
 S = TypeVar("S", bound=Service)
+Answering: TypeAlias = Callable[Concatenate[S, ...], Awaitable[Any]] | Handler
+"""What answers a route: a method of the service, or a function of the request."""
 _RESPONSES = (Answer, Response)
 
 
 class ServiceCall:
-    """A handler made of a method, and what the method itself says of the query, of the body and of the answer."""
+    """A handler made of a method, and what the method itself says of the query, of the body and of the answer.
 
-    def __init__(self, method: Callable[..., Awaitable[Any]], answer: Handler) -> None:
-        self._answer = answer
+    A method that takes an idempotency key as `key` is given that of the request; its answer says if it is a replay.
+    """
+
+    def __init__(self, method: Callable[..., Awaitable[Any]], service: Callable[[RequestContext], Any]) -> None:
+        self._service = service
         self.method = method
+        key = signature(method).parameters.get("key")
+        self._takes_key = key is not None and key.kind is key.KEYWORD_ONLY
         hints = get_type_hints(method, include_extras=True)
         self.reply = None if hints["return"] is type(None) else hints["return"]
         self.query = query_of(method)
         self.body = _struct_in(hints.get("request"))
 
-    def __call__(self, request: RequestContext) -> Awaitable[Any]:
-        return self._answer(request)
+    async def __call__(self, request: RequestContext) -> Any:
+        service, arguments, keywords = self._service(request), _arguments(request), _keywords(request)
+        if not self._takes_key:
+            return await self.method(service, *arguments, **keywords)
+        return answer_of(service, await self.method(service, *arguments, **keywords, key=request.idempotency_key))
 
 
-class ServiceCalls(Generic[S]):
-    """The calls of one service, which is found by the request."""
+class ServiceRoutes(Generic[S]):
+    """The routes of one service, which is found by the request; what all of them share is said once.
 
-    def __init__(self, service: Callable[[RequestContext], S]) -> None:
+    A route is answered by a method of the service, or by a function of the request. Its scope is that to read or to
+    write, unless another is given.
+    """
+
+    def __init__(self, service: Callable[[RequestContext], S], tag: str, *, read: str, write: str) -> None:
         self._service = service
+        self._tag = tag
+        self._read, self._write = read, write
 
-    def call(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> ServiceCall:
-        """Return a handler that answers with what the method returns."""
+    def get(self, path: str, answer: Answering[S], summary: str, **fields: Any) -> Route:
+        return self._route(path, answer, summary, {"method": "GET", "scope": self._read} | fields)
 
-        async def answer(request: RequestContext) -> Any:
-            return await method(self._service(request), *_arguments(request), **_keywords(request))
+    def post(self, path: str, answer: Answering[S], summary: str, **fields: Any) -> Route:
+        return self._route(path, answer, summary, {"method": "POST", "scope": self._write} | fields)
 
-        return ServiceCall(method, answer)
+    def put(self, path: str, answer: Answering[S], summary: str, **fields: Any) -> Route:
+        return self._route(path, answer, summary, {"method": "PUT", "scope": self._write} | fields)
 
-    def call_with_key(self, method: Callable[Concatenate[S, ...], Awaitable[Any]]) -> ServiceCall:
-        """Return the same for a method that takes the idempotency key as `key`; the answer says if it is a replay."""
+    def patch(self, path: str, answer: Answering[S], summary: str, **fields: Any) -> Route:
+        return self._route(path, answer, summary, {"method": "PATCH", "scope": self._write} | fields)
 
-        async def answer(request: RequestContext) -> Answer:
-            service, key = self._service(request), request.idempotency_key
-            return answer_of(service, await method(service, *_arguments(request), **_keywords(request), key=key))
+    def delete(self, path: str, answer: Answering[S], summary: str, **fields: Any) -> Route:
+        return self._route(path, answer, summary, {"method": "DELETE", "scope": self._write} | fields)
 
-        return ServiceCall(method, answer)
+    def _route(self, path: str, answer: Answering[S], summary: str, fields: dict[str, Any]) -> Route:
+        is_method = "self" in signature(answer).parameters
+        return route(
+            path, ServiceCall(answer, self._service) if is_method else answer, summary, tag=self._tag, **fields
+        )
 
 
-def route(path: str, answer: Handler | ServiceCall, summary: str, **fields: Any) -> Route:
+def route(path: str, answer: Any, summary: str, **fields: Any) -> Route:
     """Return a route; query, body and answer have the types of the method that answers, unless others are given.
 
     It is described by what the method's docstring says after its first paragraph. Of a function that answers, the

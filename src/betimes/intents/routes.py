@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import ClaimLimit
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.intents.model import Draft
 from betimes.intents.service import Intents
 
@@ -34,15 +33,13 @@ INTENTS = DefinitionRoutes(
     example=_EXAMPLE,
 )
 
-_intents = ServiceCalls(lambda request: request.services.intents)
-_get = partial(route, method="GET", scope="intents:read", tag=TAG)
-_post = partial(route, method="POST", scope="intents:write", tag=TAG)
+_intents = ServiceRoutes(lambda request: request.services.intents, TAG, read="intents:read", write="intents:write")
 
 ROUTES = (
     *INTENTS.routes(),
-    _post(
+    _intents.post(
         "/v1/intents/check",
-        _intents.call(Intents.check),
+        Intents.check,
         "What making an intent would say",
         scope="intents:read",
         description="A dry run: nothing is changed or recorded.",
@@ -50,38 +47,38 @@ ROUTES = (
         described_body=Draft,
         example=_EXAMPLE,
     ),
-    _get(
+    _intents.get(
         "/v1/intents/pending",
-        _intents.call(Intents.pending),
+        Intents.pending,
         "Intents that are due and unclaimed, by their next check",
         description="Cooling ones too, flagged `in_cooldown`.",
     ),
-    _post(
+    _intents.post(
         "/v1/intents/claim",
-        _intents.call(Intents.claim_many),
+        Intents.claim_many,
         "Claim intents that are due",
         keeps_answer="intents",
         description="The longest due first; none that is cooling.",
         query=ClaimLimit,
         body_optional=True,
     ),
-    _post(
+    _intents.post(
         f"{ONE}/claim",
-        _intents.call_with_key(Intents.claim),
+        Intents.claim,
         "Claim an intent",
         description="ALREADY_CLAIMED comes with `Retry-After`.",
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_DUE"), (409, "DISABLED"), (409, "HELD")),
     ),
-    _post(f"{ONE}/renew", _intents.call_with_key(Intents.renew), "Keep a claim", codes=((409, "CLAIM_LOST"),)),
-    _post(f"{ONE}/release", _intents.call_with_key(Intents.release), "Give a claim back", codes=((409, "CLAIM_LOST"),)),
-    _post(
+    _intents.post(f"{ONE}/renew", Intents.renew, "Keep a claim", codes=((409, "CLAIM_LOST"),)),
+    _intents.post(f"{ONE}/release", Intents.release, "Give a claim back", codes=((409, "CLAIM_LOST"),)),
+    _intents.post(
         f"{ONE}/fire",
-        _intents.call_with_key(Intents.fire),
+        Intents.fire,
         "Report what became of a check",
         description="Settles the claim and plans the next check.",
         codes=((409, "CLAIM_LOST"), (409, "DISABLED")),
         example={"status": "success", "claim_token": 4, "trigger_data": {"price": 128.4}},
     ),
-    _get(f"{ONE}/history", _intents.call(Intents.history), "Executions, newest first"),
+    _intents.get(f"{ONE}/history", Intents.history, "Executions, newest first"),
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
 from betimes.http.routes import RequestContext
-from betimes.http.service_calls import ServiceCalls, query_of, route
+from betimes.http.service_calls import ServiceRoutes, query_of
 from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
 from betimes.ledger.effects import Effects, EffectView
 
@@ -65,38 +63,34 @@ _MANY = (
     "own, and `?note=` is that of all the others."
 )
 
-_effects = ServiceCalls(_readable)
-_changes = ServiceCalls(_writable)
-_get = partial(route, method="GET", scope="any:read", tag=TAG)
-_write = partial(route, scope="any:write", tag=TAG)
-_post = partial(_write, method="POST")
+_effects = ServiceRoutes(_readable, TAG, read="any:read", write="any:write")
+_changes = ServiceRoutes(_writable, TAG, read="any:read", write="any:write")
 
 ROUTES = (
-    _get("/v1/effects", _effects.call(Effects.effects), "Effects, by their ids"),
-    _get("/v1/effects/{effect_id}", _effects.call(Effects.effect), "An effect with what it carries"),
-    _post(
+    _effects.get("/v1/effects", Effects.effects, "Effects, by their ids"),
+    _effects.get("/v1/effects/{effect_id}", Effects.effect, "An effect with what it carries"),
+    _changes.post(
         "/v1/effects/{effect_id}/retry",
-        _changes.call(EffectActions.retry),
+        EffectActions.retry,
         "Try a dead letter once more, with fresh attempts",
         keeps_answer="effects",
         description=_RETRY,
         codes=((409, "NOT_RETRYABLE"),),
     ),
-    _write(
+    _changes.delete(
         "/v1/effects/{effect_id}",
-        _changes.call(EffectActions.discard),
+        EffectActions.discard,
         "Remove a dead letter for good",
-        method="DELETE",
         codes=((409, "NOT_DISCARDABLE"),),
     ),
-    _get(
+    _effects.get(
         "/v1/effects/groups",
         groups,
         "Dead letters by executor and error",
         description="What a retry or a discard with the same filter would reach, counted.",
         query=DeadLetterFilter,
     ),
-    _post(
+    _changes.post(
         "/v1/effects/retry",
         retry_many,
         "Try dead letters once more: those named, or those that fit",
@@ -111,7 +105,7 @@ ROUTES = (
         codes=((409, "NOT_RETRYABLE"),),
         example={"filter": {"executor": "webhook", "error": "503"}, "note": "their server is back"},
     ),
-    _post(
+    _changes.post(
         "/v1/effects/discard",
         discard_many,
         "Remove dead letters for good: those named, or those that fit",

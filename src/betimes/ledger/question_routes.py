@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from betimes.http.routes import ANY_KEY, RequestContext
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.ledger.fleet import ProcessList
 from betimes.ledger.meta import MetaView
 from betimes.ledger.routes import ledger_of
@@ -34,11 +33,10 @@ async def processes(request: RequestContext) -> ProcessList:
     return await ledger_of(request).processes(virtual=request.application.is_virtual)
 
 
-_ledger = ServiceCalls(ledger_of)
-_get = partial(route, method="GET", scope="any:read", tag=TAG)
+_ledger = ServiceRoutes(ledger_of, TAG, read="any:read", write="any:write")
 
 ROUTES = (
-    _get(
+    _ledger.get(
         "/v1/meta",
         meta,
         "What this server is",
@@ -46,39 +44,39 @@ ROUTES = (
         "installed.",
         scope=ANY_KEY,
     ),
-    _get(
+    _ledger.get(
         "/v1/stats",
-        _ledger.call(Ledger.stats),
+        Ledger.stats,
         "How much was decided",
         description=f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the "
         "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
         "outcome with several reasons counts under each of them.",
     ),
-    _get("/v1/verdicts", _ledger.call(Ledger.verdicts), "Verdicts of the past"),
-    _get("/v1/upcoming", _ledger.call(Ledger.upcoming), "What comes next, by time"),
-    _get("/v1/upcoming/items", _ledger.call(Ledger.upcoming_items), "What waits"),
-    _get("/v1/timeline", _ledger.call(Ledger.timeline), "The day of a person or an account"),
-    _get(
+    _ledger.get("/v1/verdicts", Ledger.verdicts, "Verdicts of the past"),
+    _ledger.get("/v1/upcoming", Ledger.upcoming, "What comes next, by time"),
+    _ledger.get("/v1/upcoming/items", Ledger.upcoming_items, "What waits"),
+    _ledger.get("/v1/timeline", Ledger.timeline, "The day of a person or an account"),
+    _ledger.get(
         "/v1/search",
-        _ledger.call(Ledger.search),
+        Ledger.search,
         "Find something by its name",
         description="Ids of streams and keys by their beginning; segments, effects and correlations by their whole "
         f"name. At most {HITS_MAX} hits, exact ones first.",
         query=SearchQuery,
     ),
-    _get("/v1/streams", _ledger.call(Ledger.streams), "Streams of a kind"),
-    _get("/v1/streams/{kind}/{id}", _ledger.call(Ledger.stream_detail), "One stream"),
-    _get(
+    _ledger.get("/v1/streams", Ledger.streams, "Streams of a kind"),
+    _ledger.get("/v1/streams/{kind}/{id}", Ledger.stream_detail, "One stream"),
+    _ledger.get(
         "/v1/streams/{kind}/{id}/verification",
-        _ledger.call(Ledger.verify_stream),
+        Ledger.verify_stream,
         "Verify one stream",
         description="Replays its history and compares it with what is stored, byte for byte, with the chain of "
         f"digests: at most {VERIFIED_MAX:,} segments. `betimes verify` does the same for everything.",
         scope="admin",
         codes=((409, "HISTORY_TOO_LONG"),),
     ),
-    _get("/v1/backlog", _ledger.call(Ledger.backlog), "What is owed"),
-    _get(
+    _ledger.get("/v1/backlog", Ledger.backlog, "What is owed"),
+    _ledger.get(
         "/v1/processes",
         processes,
         "Who works here",

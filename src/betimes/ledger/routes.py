@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -15,7 +14,7 @@ from betimes.core.instants import DAY, seconds
 from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import DEPLOYMENT_TENANT, RequestContext, demand_deployment
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.ledger.service import Ledger
 
 TAG = "Time and history"
@@ -149,12 +148,10 @@ def ledger_of(request: RequestContext) -> Ledger:
     return Ledger(request.engine, request.caller, readable_areas(request.scopes, "read"))
 
 
-_ledger = ServiceCalls(ledger_of)
-_get = partial(route, method="GET", scope="any:read", tag=TAG)
-_post = partial(route, method="POST", scope="tick", tag=TAG)
+_ledger = ServiceRoutes(ledger_of, TAG, read="any:read", write="tick")
 
 ROUTES = (
-    _post(
+    _ledger.post(
         "/v1/tick",
         tick,
         "One bounded pass over what is due",
@@ -167,7 +164,7 @@ ROUTES = (
         example={"limit": 1000, "max_s": 10},
         time_limit_s=PASS_LIMIT_S,
     ),
-    _get(
+    _ledger.get(
         "/v1/clock",
         clock,
         "What time it is",
@@ -176,7 +173,7 @@ ROUTES = (
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
     ),
-    _post(
+    _ledger.post(
         "/v1/clock",
         advance,
         "Move a virtual clock",
@@ -189,12 +186,12 @@ ROUTES = (
         example={"advance_s": 3600},
         time_limit_s=PASS_LIMIT_S,
     ),
-    _get("/v1/ledger", _ledger.call(Ledger.segments), "What happened"),
-    _get("/v1/explain/{segment_id}", _ledger.call(Ledger.explain), "Why"),
-    _get(
+    _ledger.get("/v1/ledger", Ledger.segments, "What happened"),
+    _ledger.get("/v1/explain/{segment_id}", Ledger.explain, "Why"),
+    _ledger.get(
         "/v1/explain/{segment_id}/alternatives",
-        _ledger.call(Ledger.alternatives),
+        Ledger.alternatives,
         "What would have had to be different",
     ),
-    _get("/v1/rules", _ledger.call(Ledger.rules), "The rules there are"),
+    _ledger.get("/v1/rules", Ledger.rules, "The rules there are"),
 )

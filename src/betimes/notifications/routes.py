@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from betimes.http.batches import Batch, batch
 from betimes.http.definitions import merge_patch
 from betimes.http.routes import Answer, RequestContext, Traced, answer_of
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.notifications.inboxes import PREFERENCES_READ_ONLY
 from betimes.notifications.service import Notifications
 from betimes.notifications.views import (
@@ -96,13 +95,12 @@ _EXAMPLE: dict[str, Any] = {
 }
 _CONDITIONAL = "`If-Match`, or `version` in the body, makes it conditional."
 
-_notifications = ServiceCalls(lambda request: request.services.notifications)
-_get = partial(route, method="GET", scope="notifications:read", tag=TAG)
-_write = partial(route, scope="notifications:write", tag=TAG)
-_post = partial(_write, method="POST")
+_notifications = ServiceRoutes(
+    lambda request: request.services.notifications, TAG, read="notifications:read", write="notifications:write"
+)
 
 ROUTES = (
-    _post(
+    _notifications.post(
         "/v1/notifications",
         send,
         "Judge and deliver",
@@ -117,33 +115,31 @@ ROUTES = (
         key_field="event_id",
         example=_EXAMPLE,
     ),
-    _post(
+    _notifications.post(
         "/v1/notifications/classify",
-        _notifications.call(Notifications.classify),
+        Notifications.classify,
         "What a notification would be told",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
         judges_body=True,
     ),
-    _get(
-        "/v1/notifications/{event_id}", _notifications.call(Notifications.notification), "What became of a notification"
-    ),
-    _post(
+    _notifications.get("/v1/notifications/{event_id}", Notifications.notification, "What became of a notification"),
+    _notifications.post(
         "/v1/notifications/{event_id}/cancel",
-        _notifications.call_with_key(Notifications.cancel),
+        Notifications.cancel,
         "Cancel a waiting notification",
         description="It ends as NEVER CANCELLED, with the status `cancelled`.",
         codes=((409, "NOT_WAITING"),),
     ),
-    _post(
+    _notifications.post(
         "/v1/notifications/{event_id}/release",
-        _notifications.call_with_key(Notifications.release),
+        Notifications.release,
         "Send a waiting notification now",
         description="NOW RELEASED, passing over whatever only "
         "postpones it. What has expired, a ban and an opt-out hold.",
         codes=((409, "NOT_WAITING"),),
     ),
-    _post(
+    _notifications.post(
         "/v1/notifications/batch-status",
         statuses,
         "What became of many",
@@ -152,23 +148,22 @@ ROUTES = (
         reply=Batch[NotificationStatus],
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
-    _get(
+    _notifications.get(
         f"{USER}/notification-state",
-        _notifications.call(Notifications.notification_state),
+        Notifications.notification_state,
         "A person's counters and what waits",
     ),
-    _get(
+    _notifications.get(
         f"{USER}/preferences",
         preferences,
         "What a person chose",
         description="Never written, they are the defaults at version 0.",
         reply=PreferencesView,
     ),
-    _write(
+    _notifications.put(
         f"{USER}/preferences",
         put_preferences,
         "Replace a person's preferences",
-        method="PUT",
         description=_CONDITIONAL,
         body=PreferencesRequest,
         judges_body=True,
@@ -176,28 +171,31 @@ ROUTES = (
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    _write(
+    _notifications.patch(
         f"{USER}/preferences",
         patch_preferences,
         "Change a person's preferences",
-        method="PATCH",
         description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}",
         body=dict[str, Any],
         described_body=merge_patch("PreferencesPatch", PreferencesRequest),
         reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
-    _get(f"{USER}/inbox", _notifications.call(Notifications.inbox), "In-app messages, newest first"),
-    _post(
+    _notifications.get(f"{USER}/inbox", Notifications.inbox, "In-app messages, newest first"),
+    _notifications.post(
         f"{USER}/inbox/read",
-        _notifications.call_with_key(Notifications.mark_read),
+        Notifications.mark_read,
         "Mark in-app messages as read",
         description="Either `item_ids`, or `all: true` with `before`.",
         example={"all": True},
     ),
-    _write(f"{USER}/ban", _notifications.call(Notifications.ban), "Ban a person", method="PUT", body_optional=True),
-    _write(f"{USER}/ban", _notifications.call(Notifications.unban), "Lift a ban", method="DELETE"),
-    _post(
+    _notifications.put(f"{USER}/ban", Notifications.ban, "Ban a person", body_optional=True),
+    _notifications.delete(
+        f"{USER}/ban",
+        Notifications.unban,
+        "Lift a ban",
+    ),
+    _notifications.post(
         "/v1/incidents",
         open_incident,
         "Open an incident",
@@ -208,11 +206,10 @@ ROUTES = (
         reply=IncidentView,
         status=201,
     ),
-    _get("/v1/incidents", _notifications.call(Notifications.incidents), "Open incidents, newest first"),
-    _write(
+    _notifications.get("/v1/incidents", Notifications.incidents, "Open incidents, newest first"),
+    _notifications.delete(
         "/v1/incidents/{incident_id}",
-        _notifications.call(Notifications.close_incident),
+        Notifications.close_incident,
         "Close an incident",
-        method="DELETE",
     ),
 )

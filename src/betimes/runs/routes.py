@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from betimes.core.checks import Examined
 from betimes.domain.service import check_request
 from betimes.http.routes import Answer, ClaimLimit, RequestContext, Route, Traced, answer_of
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.runs.registry import repeated_types, uncallable_urls
 from betimes.runs.service import Runs
 from betimes.runs.triggers import examined_trigger
@@ -89,12 +88,10 @@ _EXAMPLE: dict[str, Any] = {
     "payload": {"signal": "usage_drop"},
 }
 
-_runs = ServiceCalls(lambda request: request.services.runs)
-_get = partial(route, method="GET", scope="runs:read", tag=TAG)
-_post = partial(route, method="POST", scope="runs:write", tag=TAG)
+_runs = ServiceRoutes(lambda request: request.services.runs, TAG, read="runs:read", write="runs:write")
 
 ROUTES = (
-    _post(
+    _runs.post(
         "/v1/triggers",
         trigger,
         "Ask for a run",
@@ -112,33 +109,33 @@ ROUTES = (
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get("/v1/triggers/{idempotency_key}", _runs.call(Runs.trigger_status), "What became of a trigger"),
-    _post(
+    _runs.get("/v1/triggers/{idempotency_key}", Runs.trigger_status, "What became of a trigger"),
+    _runs.post(
         "/v1/triggers/{idempotency_key}/cancel",
         cancel_trigger,
         "Drop a trigger that waits, with all that joined it",
         reply=TriggerStatus,
         codes=((409, "NOT_WAITING"),),
     ),
-    _post(
+    _runs.post(
         "/v1/gate/evaluate",
-        _runs.call(Runs.evaluate),
+        Runs.evaluate,
         "What a trigger would be told",
         scope="runs:read",
         description="A dry run: nothing is changed or recorded.",
         judges_body=True,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _get("/v1/accounts/{account_id}/run-state", _runs.call(Runs.run_state), "An account's counters and what waits"),
-    _post(
+    _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and what waits"),
+    _runs.post(
         "/v1/accounts/{account_id}/actions",
-        _runs.call_with_key(Runs.report_actions),
+        Runs.report_actions,
         "Report actions, for saturation",
         body_optional=True,
     ),
-    _get("/v1/runs", _runs.call(Runs.runs), "Runs, newest first"),
-    _get("/v1/runs/{run_id}", _runs.call(Runs.run), "A run"),
-    _post(
+    _runs.get("/v1/runs", Runs.runs, "Runs, newest first"),
+    _runs.get("/v1/runs/{run_id}", Runs.run, "A run"),
+    _runs.post(
         "/v1/runs/claim",
         claim_many,
         "Claim runs that wait for a worker",
@@ -148,26 +145,26 @@ ROUTES = (
         body_optional=True,
         reply=Claims,
     ),
-    _post(
+    _runs.post(
         "/v1/runs/{run_id}/claim",
-        _runs.call_with_key(Runs.claim),
+        Runs.claim,
         "Claim a run",
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE"), (409, "HELD")),
     ),
-    _post(
+    _runs.post(
         "/v1/runs/{run_id}/renew",
-        _runs.call_with_key(Runs.renew),
+        Runs.renew,
         "Keep a claim",
         codes=((409, "CLAIM_LOST"),),
     ),
-    _post(
+    _runs.post(
         "/v1/runs/{run_id}/complete",
-        _runs.call_with_key(Runs.complete),
+        Runs.complete,
         "Report how a run ended",
         codes=((409, "CLAIM_LOST"),),
     ),
-    _get("/v1/registry", registry, "The trigger types", reply=RegistryView),
+    _runs.get("/v1/registry", registry, "The trigger types", reply=RegistryView),
     Route(
         method="PUT",
         path="/v1/registry",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from betimes.core.canonical import encode
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, RequestContext, answer_of
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.schedules.service import Schedules
 from betimes.schedules.views import (
     BackfillRequest,
@@ -59,22 +58,20 @@ SCHEDULES = DefinitionRoutes(
     },
 )
 
-_schedules = ServiceCalls(lambda request: request.services.schedules)
-_get = partial(route, method="GET", scope=READ, tag=TAG)
-_post = partial(route, method="POST", scope=WRITE, tag=TAG)
+_schedules = ServiceRoutes(lambda request: request.services.schedules, TAG, read=READ, write=WRITE)
 
 ROUTES = (
     *SCHEDULES.routes(),
-    _post(
+    _schedules.post(
         "/v1/schedules/preview",
-        _schedules.call(Schedules.preview),
+        Schedules.preview,
         "The next ticks of an expression",
         scope=READ,
         description="A dry run: nothing is changed or recorded.",
         judges_body=True,
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
-    _post(
+    _schedules.post(
         f"{SCHEDULE}/trigger",
         trigger,
         "Tick now",
@@ -84,16 +81,14 @@ ROUTES = (
         reply=Tick,
         codes=((409, "RUN_KEY_CONFLICT"),),
     ),
-    _get(
-        f"{SCHEDULE}/ticks", _schedules.call(Schedules.ticks), "Ticks that were fired, skipped or failed, newest first"
-    ),
-    _get(
+    _schedules.get(f"{SCHEDULE}/ticks", Schedules.ticks, "Ticks that were fired, skipped or failed, newest first"),
+    _schedules.get(
         "/v1/ticks",
-        _schedules.call(Schedules.all_ticks),
+        Schedules.all_ticks,
         "Ticks of all schedules, newest first",
         description="Those that were recorded between `since`, included, and `until`.",
     ),
-    _post(
+    _schedules.post(
         f"{SCHEDULE}/backfills",
         start_backfill,
         "Fire the ticks of a range that were never fired",
@@ -103,12 +98,12 @@ ROUTES = (
         status=201,
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
     ),
-    _get(f"{SCHEDULE}/backfills", _schedules.call(Schedules.backfills), "A schedule's backfills, newest first"),
-    _get(BACKFILL, _schedules.call(Schedules.get_backfill), "A backfill"),
+    _schedules.get(f"{SCHEDULE}/backfills", Schedules.backfills, "A schedule's backfills, newest first"),
+    _schedules.get(BACKFILL, Schedules.get_backfill, "A backfill"),
     *(
-        _post(
+        _schedules.post(
             f"{BACKFILL}/{verb}",
-            _schedules.call_with_key(method),
+            method,
             f"{verb.capitalize()} a backfill",
             codes=((409, "WRONG_STATE"),),
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from betimes.http.routes import Answer, Listed, RequestContext, answer_of
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.scores.service import NewScore, Scores
 from betimes.scores.views import WrittenScore
 
@@ -29,12 +28,10 @@ async def create(request: RequestContext) -> Answer:
 
 _EXAMPLE: dict[str, Any] = {"user_id": "u-3", "score": 50, "last_interaction_at": "2026-01-05T00:00:00Z"}
 
-_scores = ServiceCalls(lambda request: request.services.scores)
-_get = partial(route, method="GET", scope="scores:read", tag=TAG)
-_post = partial(route, method="POST", scope="scores:write", tag=TAG)
+_scores = ServiceRoutes(lambda request: request.services.scores, TAG, read="scores:read", write="scores:write")
 
 ROUTES = (
-    _post(
+    _scores.post(
         "/v1/scores",
         create,
         "Make a score",
@@ -47,42 +44,42 @@ ROUTES = (
         codes=((409, "ALREADY_EXISTS"),),
         example=_EXAMPLE,
     ),
-    _get(
+    _scores.get(
         "/v1/scores",
-        _scores.call(Scores.list),
+        Scores.list,
         "Scores, newest first",
         description="A page that finds little in a long list may be short and still not be the last.",
         query=ScoreFilters,
     ),
-    _get(ONE, _scores.call(Scores.get), "A score, and its forecast"),
-    _post(
+    _scores.get(ONE, Scores.get, "A score, and its forecast"),
+    _scores.post(
         f"{ONE}/interactions",
-        _scores.call_with_key(Scores.interact),
+        Scores.interact,
         "Restart the grace",
         description="Makes the score if it is new. What was owed is settled first.",
         judges_body=True,
         example={"type": "text"},
     ),
-    _post(
+    _scores.post(
         f"{ONE}/status",
-        _scores.call_with_key(Scores.set_status),
+        Scores.set_status,
         "Change the status",
         judges_body=True,
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
-    _post(
+    _scores.post(
         f"{ONE}/adjust",
-        _scores.call_with_key(Scores.adjust),
+        Scores.adjust,
         "Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.",
         judges_body=True,
         example={"delta": 12.5, "reason": "goodwill"},
     ),
-    _get(f"{ONE}/history", _scores.call(Scores.history), "What happened to a score, newest first"),
-    _post(
+    _scores.get(f"{ONE}/history", Scores.history, "What happened to a score, newest first"),
+    _scores.post(
         "/v1/scores/sweep",
-        _scores.call(Scores.sweep),
+        Scores.sweep,
         "Decay all that is due",
         scope="sweep",
         keeps_answer="scores",

@@ -6,7 +6,6 @@ there are.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from betimes.http.batches import batch
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import Answer, RequestContext, answer_of
-from betimes.http.service_calls import ServiceCalls, route
+from betimes.http.service_calls import ServiceRoutes
 from betimes.sensors.messages import BATCH, CloudEvent, NotJson, PlainMessage, is_batch
 from betimes.sensors.proof import Proof
 from betimes.sensors.service import UNPROVEN, Sensors
@@ -121,13 +120,11 @@ SENSORS = DefinitionRoutes(
     },
 )
 
-_sensors = ServiceCalls(lambda request: request.services.sensors)
-_get = partial(route, method="GET", scope=READ, tag=TAG)
-_post = partial(route, method="POST", scope=WRITE, tag=TAG)
+_sensors = ServiceRoutes(lambda request: request.services.sensors, TAG, read=READ, write=WRITE)
 
 ROUTES = (
     *SENSORS.routes(),
-    _post(
+    _sensors.post(
         f"{SENSOR}/messages",
         receive,
         "Push a message",
@@ -147,7 +144,7 @@ ROUTES = (
         codes=((409, "SENSOR_PAUSED"), (409, "NOT_A_PUSH_SENSOR"), (501, "EXTRA_NOT_INSTALLED")),
         example={"message_id": "m-1", "data": {"order": 7}},
     ),
-    _post(
+    _sensors.post(
         f"{SENSOR}/evaluate",
         evaluate,
         "Poll now",
@@ -158,7 +155,7 @@ ROUTES = (
         time_limit_s=EVALUATE_LIMIT_S,
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
     ),
-    _post(
+    _sensors.post(
         f"{SENSOR}/cursor",
         reset_cursor,
         "Move the cursor",
@@ -169,17 +166,17 @@ ROUTES = (
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
-    _post(
+    _sensors.post(
         f"{SENSOR}/secret",
-        _sensors.call_with_key(Sensors.rotate_secret),
+        Sensors.rotate_secret,
         "Make a new secret",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         codes=((409, "NO_SECRET"),),
     ),
-    _get(f"{SENSOR}/evaluations", _sensors.call(Sensors.evaluations), "Evaluations, newest first"),
-    _get(
+    _sensors.get(f"{SENSOR}/evaluations", Sensors.evaluations, "Evaluations, newest first"),
+    _sensors.get(
         "/v1/evaluations",
-        _sensors.call(Sensors.all_evaluations),
+        Sensors.all_evaluations,
         "Evaluations of all sensors, newest first",
         description="Those that were recorded between `since`, included, and `until`.",
     ),
