@@ -218,11 +218,7 @@ ROUTES = (
         ),
         example={"to_version": 0, "note": "people were woken"},
     ),
-    _tenants.get(
-        "/v1/policy/history",
-        Tenants.policy_history,
-        "Changes of the tenant's overrides, newest first",
-    ),
+    _tenants.get("/v1/policy/history", Tenants.policy_history, "Changes of the tenant's overrides, newest first"),
     _tenants.get(
         "/v1/policy/schema",
         schema_of_policy,
@@ -231,9 +227,7 @@ ROUTES = (
         reply=dict,
     ),
     _tenants.get(
-        "/v1/policies/{fingerprint}",
-        Tenants.policy_named,
-        "A policy by the fingerprint that a segment names",
+        "/v1/policies/{fingerprint}", Tenants.policy_named, "A policy by the fingerprint that a segment names"
     ),
     _tenants.post(
         "/v1/keys",
@@ -259,11 +253,7 @@ ROUTES = (
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
-    _tenants.delete(
-        "/v1/keys/{key_id}",
-        Tenants.revoke_key,
-        "Revoke a key",
-    ),
+    _tenants.delete("/v1/keys/{key_id}", Tenants.revoke_key, "Revoke a key"),
     _tenants.post(
         "/v1/webhook-secret/rotate",
         rotate_webhook_secret,
@@ -293,11 +283,7 @@ ROUTES = (
         f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
         example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
     ),
-    _tenants.delete(
-        "/v1/hold",
-        Tenants.end_hold,
-        "Let everything fire again",
-    ),
+    _tenants.delete("/v1/hold", Tenants.end_hold, "Let everything fire again"),
     _tenants.post(
         "/v1/prune",
         Tenants.prune,

@@ -136,11 +136,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         return (
             self._create_route(),
             self._route(
-                "GET",
-                self.list,
-                f"The {self.noun}s, newest first",
-                query=filters_of(self.types.list),
-                reply=page,
+                "GET", self.list, f"The {self.noun}s, newest first", query=filters_of(self.types.list), reply=page
             ),
             self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.types.view_type),
             self._put_route(),
@@ -154,18 +150,10 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
                 codes=_CHANGED,
             ),
             self._route(
-                "POST",
-                self.enable,
-                "Enable {a} {noun}",
-                f"{self.one_path}/enable",
-                reply=self.types.written_type,
+                "POST", self.enable, "Enable {a} {noun}", f"{self.one_path}/enable", reply=self.types.written_type
             ),
             self._route(
-                "POST",
-                self.disable,
-                "Disable {a} {noun}",
-                f"{self.one_path}/disable",
-                reply=self.types.written_type,
+                "POST", self.disable, "Disable {a} {noun}", f"{self.one_path}/disable", reply=self.types.written_type
             ),
             self._bulk_route(),
         )

@@ -188,10 +188,6 @@ ROUTES = (
     ),
     _ledger.get("/v1/ledger", Ledger.segments, "What happened"),
     _ledger.get("/v1/explain/{segment_id}", Ledger.explain, "Why"),
-    _ledger.get(
-        "/v1/explain/{segment_id}/alternatives",
-        Ledger.alternatives,
-        "What would have had to be different",
-    ),
+    _ledger.get("/v1/explain/{segment_id}/alternatives", Ledger.alternatives, "What would have had to be different"),
     _ledger.get("/v1/rules", Ledger.rules, "The rules there are"),
 )

@@ -149,9 +149,7 @@ ROUTES = (
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
     _notifications.get(
-        f"{USER}/notification-state",
-        Notifications.notification_state,
-        "A person's counters and what waits",
+        f"{USER}/notification-state", Notifications.notification_state, "A person's counters and what waits"
     ),
     _notifications.get(
         f"{USER}/preferences",
@@ -190,11 +188,7 @@ ROUTES = (
         example={"all": True},
     ),
     _notifications.put(f"{USER}/ban", Notifications.ban, "Ban a person", body_optional=True),
-    _notifications.delete(
-        f"{USER}/ban",
-        Notifications.unban,
-        "Lift a ban",
-    ),
+    _notifications.delete(f"{USER}/ban", Notifications.unban, "Lift a ban"),
     _notifications.post(
         "/v1/incidents",
         open_incident,
@@ -207,9 +201,5 @@ ROUTES = (
         status=201,
     ),
     _notifications.get("/v1/incidents", Notifications.incidents, "Open incidents, newest first"),
-    _notifications.delete(
-        "/v1/incidents/{incident_id}",
-        Notifications.close_incident,
-        "Close an incident",
-    ),
+    _notifications.delete("/v1/incidents/{incident_id}", Notifications.close_incident, "Close an incident"),
 )

@@ -128,10 +128,7 @@ ROUTES = (
     ),
     _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and what waits"),
     _runs.post(
-        "/v1/accounts/{account_id}/actions",
-        Runs.report_actions,
-        "Report actions, for saturation",
-        body_optional=True,
+        "/v1/accounts/{account_id}/actions", Runs.report_actions, "Report actions, for saturation", body_optional=True
     ),
     _runs.get("/v1/runs", Runs.runs, "Runs, newest first"),
     _runs.get("/v1/runs/{run_id}", Runs.run, "A run"),
@@ -152,18 +149,8 @@ ROUTES = (
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE"), (409, "HELD")),
     ),
-    _runs.post(
-        "/v1/runs/{run_id}/renew",
-        Runs.renew,
-        "Keep a claim",
-        codes=((409, "CLAIM_LOST"),),
-    ),
-    _runs.post(
-        "/v1/runs/{run_id}/complete",
-        Runs.complete,
-        "Report how a run ended",
-        codes=((409, "CLAIM_LOST"),),
-    ),
+    _runs.post("/v1/runs/{run_id}/renew", Runs.renew, "Keep a claim", codes=((409, "CLAIM_LOST"),)),
+    _runs.post("/v1/runs/{run_id}/complete", Runs.complete, "Report how a run ended", codes=((409, "CLAIM_LOST"),)),
     _runs.get("/v1/registry", registry, "The trigger types", reply=RegistryView),
     Route(
         method="PUT",

@@ -12,11 +12,7 @@ from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, RequestContext, answer_of
 from betimes.http.service_calls import ServiceRoutes
 from betimes.schedules.service import Schedules
-from betimes.schedules.views import (
-    BackfillRequest,
-    BackfillWritten,
-    Tick,
-)
+from betimes.schedules.views import BackfillRequest, BackfillWritten, Tick
 
 TAG = "Automation"
 SCHEDULE = "/v1/schedules/{schedule_id}"
@@ -101,12 +97,7 @@ ROUTES = (
     _schedules.get(f"{SCHEDULE}/backfills", Schedules.backfills, "A schedule's backfills, newest first"),
     _schedules.get(BACKFILL, Schedules.get_backfill, "A backfill"),
     *(
-        _schedules.post(
-            f"{BACKFILL}/{verb}",
-            method,
-            f"{verb.capitalize()} a backfill",
-            codes=((409, "WRONG_STATE"),),
-        )
+        _schedules.post(f"{BACKFILL}/{verb}", method, f"{verb.capitalize()} a backfill", codes=((409, "WRONG_STATE"),))
         for verb, method in (
             ("pause", Schedules.pause_backfill),
             ("resume", Schedules.resume_backfill),
