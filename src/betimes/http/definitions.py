@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Optional, Protocol
 
 import msgspec
@@ -10,8 +10,8 @@ import msgspec
 from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.paging import Page
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Handler, Listed, Method, RequestContext, Route, answer_of
-from betimes.http.service_calls import filters_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
+from betimes.http.service_calls import ServiceRoutes, filters_of
 
 _CHANGED = ((412, "VERSION_MISMATCH"),)
 
@@ -55,14 +55,12 @@ def bulk_request(name: str, filters: type[Listed]) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
-class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
+class DefinitionRoutes(msgspec.Struct, frozen=True):
     """One collection of definitions, and the types it speaks in."""
 
     noun: str
     """Such as `schedule`: `/v1/schedules/{schedule_id}`."""
-    domain: str
-    tag: str
-    service: Callable[[RequestContext], Any]
+    calls: ServiceRoutes[Any]
     types: type[Any]
     """The class of the service: its `request_type`, `view_type`, `written_type`, `read_only` and the parameters of its
     `list` are what these routes speak in."""
@@ -82,11 +80,11 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         return request.path[f"{self.noun}_id"]
 
     def _service(self, request: RequestContext) -> DefinitionService:
-        service: DefinitionService = self.service(request)
+        service: DefinitionService = self.calls.service(request)
         return service
 
     def _answer(self, request: RequestContext, view: Any) -> Answer:
-        service: Service = self.service(request)
+        service: Service = self.calls.service(request)
         created = f"{self.path}/{getattr(view, f'{self.noun}_id')}" if self._service(request).has_created else None
         return answer_of(service, view, location=created, version=view.version)
 
@@ -135,34 +133,38 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         page = Page[self.types.view_type]  # type: ignore[name-defined]
         return (
             self._create_route(),
-            self._route(
-                "GET", self.list, f"The {self.noun}s, newest first", query=filters_of(self.types.list), reply=page
+            self.calls.get(
+                self.path, self.list, f"The {self.noun}s, newest first", query=filters_of(self.types.list), reply=page
             ),
-            self._route("GET", self.get, "{A} {noun} and its state", self.one_path, reply=self.types.view_type),
+            self.calls.get(
+                self.one_path, self.get, self._phrase("{A} {noun} and its state"), reply=self.types.view_type
+            ),
             self._put_route(),
             self._patch_route(),
-            self._route(
-                "DELETE",
-                self.delete,
-                "Remove {a} {noun}",
+            self.calls.delete(
                 self.one_path,
+                self.delete,
+                self._phrase("Remove {a} {noun}"),
                 description="Its history stays on the ledger.",
                 codes=_CHANGED,
             ),
-            self._route(
-                "POST", self.enable, "Enable {a} {noun}", f"{self.one_path}/enable", reply=self.types.written_type
+            self.calls.post(
+                f"{self.one_path}/enable", self.enable, self._phrase("Enable {a} {noun}"), reply=self.types.written_type
             ),
-            self._route(
-                "POST", self.disable, "Disable {a} {noun}", f"{self.one_path}/disable", reply=self.types.written_type
+            self.calls.post(
+                f"{self.one_path}/disable",
+                self.disable,
+                self._phrase("Disable {a} {noun}"),
+                reply=self.types.written_type,
             ),
             self._bulk_route(),
         )
 
     def _create_route(self) -> Route:
-        return self._route(
-            "POST",
+        return self.calls.post(
+            self.path,
             self.create,
-            "Make {a} {noun}",
+            self._phrase("Make {a} {noun}"),
             description="Without an id it gets one.",
             status=201,
             codes=((409, "ALREADY_EXISTS"),),
@@ -171,11 +173,10 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _put_route(self) -> Route:
-        return self._route(
-            "PUT",
-            self.put,
-            "Make or replace {a} {noun}",
+        return self.calls.put(
             self.one_path,
+            self.put,
+            self._phrase("Make or replace {a} {noun}"),
             description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only makes.",
             status=201,
             codes=_CHANGED,
@@ -183,11 +184,10 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _patch_route(self) -> Route:
-        return self._route(
-            "PATCH",
-            self.patch,
-            "Change {a} {noun}",
+        return self.calls.patch(
             self.one_path,
+            self.patch,
+            self._phrase("Change {a} {noun}"),
             description="JSON Merge Patch: `null` empties a field or restores its default.",
             body=dict[str, Any],
             described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.types.request_type),
@@ -196,11 +196,10 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _bulk_route(self) -> Route:
-        return self._route(
-            "POST",
+        return self.calls.post(
+            f"{self.path}/bulk",
             self.bulk,
             f"Enable, disable or delete many {self.noun}s",
-            f"{self.path}/bulk",
             description="Those named, or what the filter finds: the parameters of the list. Each is a change of its "
             "own and says how it went; `complete` says whether anything is left.",
             body=BulkRequest,
@@ -220,15 +219,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True, kw_only=True):
             "reply": self.types.written_type,
         }
 
-    def _route(self, method: Method, answer: Handler, summary: str, path: str | None = None, **fields: Any) -> Route:
-        """Return a route of the collection, or at another path; its scope is the domain's to read or to write."""
+    def _phrase(self, text: str) -> str:
+        """Return a summary with the noun and its article."""
         article = "an" if self.noun[0] in "aeiou" else "a"
-        return Route(
-            method=method,
-            path=self.path if path is None else path,
-            scope=f"{self.domain}:{'read' if method == 'GET' else 'write'}",
-            answer=answer,
-            tag=self.tag,
-            summary=summary.format(a=article, A=article.capitalize(), noun=self.noun),
-            **fields,
-        )
+        return text.format(a=article, A=article.capitalize(), noun=self.noun)

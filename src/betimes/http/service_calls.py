@@ -60,7 +60,7 @@ class ServiceRoutes(Generic[S]):
     """
 
     def __init__(self, service: Callable[[RequestContext], S], tag: str, *, read: str, write: str) -> None:
-        self._service = service
+        self.service = service
         self._tag = tag
         self._read, self._write = read, write
 
@@ -82,7 +82,7 @@ class ServiceRoutes(Generic[S]):
     def _route(self, path: str, answer: Answering[S], summary: str, fields: dict[str, Any]) -> Route:
         is_method = "self" in signature(answer).parameters
         return route(
-            path, ServiceCall(answer, self._service) if is_method else answer, summary, tag=self._tag, **fields
+            path, ServiceCall(answer, self.service) if is_method else answer, summary, tag=self._tag, **fields
         )
 
 

@@ -23,20 +23,11 @@ _EXAMPLE: dict[str, Any] = {
     "action_context": "NVDA fell below 130.",
 }
 
-INTENTS = DefinitionRoutes(
-    noun="intent",
-    domain="intents",
-    tag=TAG,
-    service=lambda request: request.services.intents,
-    types=Intents,
-    body=dict[str, Any],
-    example=_EXAMPLE,
-)
-
 _intents = ServiceRoutes(lambda request: request.services.intents, TAG, read="intents:read", write="intents:write")
+_definitions = DefinitionRoutes("intent", _intents, Intents, body=dict[str, Any], example=_EXAMPLE)
 
 ROUTES = (
-    *INTENTS.routes(),
+    *_definitions.routes(),
     _intents.post(
         "/v1/intents/check",
         Intents.check,

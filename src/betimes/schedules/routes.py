@@ -40,12 +40,11 @@ async def start_backfill(request: RequestContext) -> Answer:
     return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
 
 
-SCHEDULES = DefinitionRoutes(
-    noun="schedule",
-    domain="automation",
-    tag=TAG,
-    service=lambda request: request.services.schedules,
-    types=Schedules,
+_schedules = ServiceRoutes(lambda request: request.services.schedules, TAG, read=READ, write=WRITE)
+_definitions = DefinitionRoutes(
+    "schedule",
+    _schedules,
+    Schedules,
     example={
         "schedule_id": "brief",
         "cron": "0 7 * * *",
@@ -54,10 +53,8 @@ SCHEDULES = DefinitionRoutes(
     },
 )
 
-_schedules = ServiceRoutes(lambda request: request.services.schedules, TAG, read=READ, write=WRITE)
-
 ROUTES = (
-    *SCHEDULES.routes(),
+    *_definitions.routes(),
     _schedules.post(
         "/v1/schedules/preview",
         Schedules.preview,

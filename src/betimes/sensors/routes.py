@@ -106,12 +106,11 @@ async def reset_cursor(request: RequestContext) -> Answer:
     return answer_of(sensors, view, version=view.version)
 
 
-SENSORS = DefinitionRoutes(
-    noun="sensor",
-    domain="automation",
-    tag=TAG,
-    service=lambda request: request.services.sensors,
-    types=Sensors,
+_sensors = ServiceRoutes(lambda request: request.services.sensors, TAG, read=READ, write=WRITE)
+_definitions = DefinitionRoutes(
+    "sensor",
+    _sensors,
+    Sensors,
     example={
         "sensor_id": "orders",
         "sensor_type": "push",
@@ -120,10 +119,8 @@ SENSORS = DefinitionRoutes(
     },
 )
 
-_sensors = ServiceRoutes(lambda request: request.services.sensors, TAG, read=READ, write=WRITE)
-
 ROUTES = (
-    *SENSORS.routes(),
+    *_definitions.routes(),
     _sensors.post(
         f"{SENSOR}/messages",
         receive,
