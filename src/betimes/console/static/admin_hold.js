@@ -4,7 +4,7 @@
 import { act, actionButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, put } from "./dom.js";
-import { button, field, instantIn, openDialog } from "./forms.js";
+import { button, field, instantIn, openDialog, submitButtons } from "./forms.js";
 import { countOfKind } from "./next_combs.js";
 import { facts, problemBox, section } from "./parts.js";
 import { mayAct } from "./session.js";
@@ -111,12 +111,7 @@ function holdForm(close, view) {
     field("Until (UTC)", until, "It ends then by itself, or when it is ended."),
     field("Reason", reason, "Everybody who meets the hold sees it."),
     due,
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "submit", class: "danger" }, "See what it would do"),
-      button("Cancel", close),
-    ),
+    submitButtons("See what it would do", close, "danger"),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

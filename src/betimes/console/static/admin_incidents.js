@@ -4,7 +4,7 @@
 import { act, actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
-import { button, field, openDialog, select } from "./forms.js";
+import { button, field, openDialog, select, submitButtons } from "./forms.js";
 import { countText, emptyState, streamLink, table } from "./parts.js";
 import { mayAct } from "./session.js";
 import { when } from "./time.js";
@@ -92,12 +92,7 @@ function incidentForm(close, view) {
     field("Person", user, "Empty: everybody."),
     field("Reason", reason),
     field("Lasts", lasts),
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "submit", class: "primary" }, "See what it would do"),
-      button("Cancel", close),
-    ),
+    submitButtons("See what it would do", close),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

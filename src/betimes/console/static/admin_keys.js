@@ -4,7 +4,7 @@
 import { actionButton } from "./actions.js";
 import { ask, newKey, part } from "./api.js";
 import { h, put } from "./dom.js";
-import { button, field, openDialog, select } from "./forms.js";
+import { button, field, openDialog, select, submitButtons } from "./forms.js";
 import { code, emptyState, problemBox, table } from "./parts.js";
 import { askToOperate, mayAct, mustOperate, whoAmI } from "./session.js";
 import { now, when } from "./time.js";
@@ -168,12 +168,7 @@ function newKeyForm(scopes, close, view) {
       h("div", { class: "scope-boxes" }, boxes.map((box) => h("label", null, box, " ", box.value))),
     ),
     field("Expires", expiry),
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "submit", class: "primary" }, "Make the key"),
-      button("Cancel", close),
-    ),
+    submitButtons("Make the key", close),
     told,
   );
   form.addEventListener("submit", async (event) => {

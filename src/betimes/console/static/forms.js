@@ -10,6 +10,12 @@ export function button(text, click, props = {}) {
   return h("button", { type: "button", ...props, on: { click: () => void click() } }, text);
 }
 
+/** Return the buttons at the end of a form in a dialog. @param {string} text of what it does @param {() => void} close @param {"primary" | "danger"} [weight] */
+export function submitButtons(text, close, weight = "primary") {
+  const submit = h("button", { type: "submit", class: weight }, text);
+  return h("div", { class: "buttons" }, submit, button("Cancel", close));
+}
+
 /**
  * Open a dialog; it closes with Escape, and the focus goes back to where it was.
  * @param {string} title @param {(close: () => void) => Child} fill @param {{wide?: boolean}} [how] @returns {HTMLDialogElement}

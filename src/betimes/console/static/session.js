@@ -6,7 +6,7 @@
  */
 import { ask, isBehindProxy, isDev, offersActions, Problem } from "./api.js";
 import { h, put } from "./dom.js";
-import { button, field, openDialog } from "./forms.js";
+import { button, field, openDialog, submitButtons } from "./forms.js";
 import { problemBox } from "./parts.js";
 import { forgetEarly, takeEarly, WHO } from "./server.js";
 import { now, spanText } from "./time.js";
@@ -153,12 +153,7 @@ function askForKey() {
         null,
         h("p", null, "The session reads only. Show its key again to act with all of the key's scopes for 15 minutes."),
         field("Key", key),
-        h(
-          "div",
-          { class: "buttons" },
-          h("button", { type: "submit", class: "primary" }, "Operate"),
-          button("Cancel", close),
-        ),
+        submitButtons("Operate", close),
         told,
       );
       form.addEventListener("submit", async (event) => {
