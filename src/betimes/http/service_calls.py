@@ -81,9 +81,7 @@ class ServiceRoutes(Generic[S]):
 
     def _route(self, path: str, answer: Answering[S], summary: str, fields: dict[str, Any]) -> Route:
         is_method = "self" in signature(answer).parameters
-        return route(
-            path, ServiceCall(answer, self.service) if is_method else answer, summary, tag=self._tag, **fields
-        )
+        return route(path, ServiceCall(answer, self.service) if is_method else answer, summary, tag=self._tag, **fields)
 
 
 def route(path: str, answer: Any, summary: str, **fields: Any) -> Route:
