@@ -22,8 +22,8 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from betimes.app.deployment import EncryptionSettings, HandlerSettings, deployment_of, url_problems
-from betimes.app.settings import DEVELOPMENT_CHANNELS, Settings, Undeclared
+from betimes.app.deployment import deployment_of, url_problems
+from betimes.app.settings import DEVELOPMENT_CHANNELS, SettingFields, Settings
 from betimes.catalogue import SECTIONS
 from betimes.console.settings import ConsoleSettings
 from betimes.core.checks import list_problems, problems
@@ -31,15 +31,11 @@ from betimes.core.errors import Invalid, MissingExtra, NotFound
 from betimes.core.policies import PolicyBook, merge
 from betimes.domain.derivation import derive
 from betimes.domain.policy_check import demand_callable
-from betimes.engine.settings import EngineSettings
 from betimes.http.limits import ConnectionLimits
 from betimes.intents.http_source import SourceSettings
 from betimes.intents.sources import NAMES
-from betimes.intents.worker import IntentSettings
-from betimes.notifications.enrichment import EnrichmentSettings
 from betimes.outbound.channels import AppriseChannel, ChannelSettings, LogChannel, WebhookChannel
 from betimes.outbound.settings import WebhookSettings
-from betimes.scores.hourly_sweep import SweepSettings
 from betimes.sensors.identity_tokens import IssuerSettings
 
 DEFAULT_DB = "sqlite:///betimes.db"
@@ -81,7 +77,7 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """`kind = "none"` takes a channel away."""
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Configuration(SettingFields, frozen=True, kw_only=True):
     """Everything a process is told."""
 
     db: str = DEFAULT_DB
@@ -92,24 +88,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     channels: dict[str, AppriseChannel | WebhookChannel | LogChannel] | None = None
     """How people are reached, by name; without any, messages go into the log."""
     tenants: dict[str, TenantSettings] = {}
-    webhooks: WebhookSettings = WebhookSettings()
-    enrichment: EnrichmentSettings = EnrichmentSettings()
-    """Who scores notifications: an endpoint or a Python function, and within which bounds."""
-    sweep: SweepSettings = SweepSettings()
-    intents: IntentSettings = IntentSettings()
     sources: dict[str, SourceSettings] = {}
     """What conditions of intents are evaluated against, over HTTP: `price`, `portfolio`, `last_interaction`."""
     secrets: dict[str, str] = {}
     """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
-    handlers: HandlerSettings = HandlerSettings()
-    """Which Python handlers and evaluators the definitions of tenants may name."""
-    encryption: EncryptionSettings = EncryptionSettings()
-    """Keys that signing secrets are encrypted with in the database."""
     oidc: dict[str, IssuerSettings] = {}
     """Issuers of identity tokens that pushed messages may bring, besides Google, each with where its keys are."""
-    engine: EngineSettings = EngineSettings()
-    undeclared: Undeclared = "pause"
-    """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
     policy: dict[str, Any] | None = None
     """The deployment's policy; left out, what is in force stays."""
 

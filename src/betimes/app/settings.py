@@ -23,24 +23,30 @@ DEVELOPMENT_CHANNELS = ChannelSettings(channels=dict.fromkeys(("push", "email", 
 Undeclared: TypeAlias = Literal["pause", "delete", "keep"]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings that are the same in a configuration file and in Python."""
+
+    webhooks: WebhookSettings = WebhookSettings()
+    enrichment: EnrichmentSettings = EnrichmentSettings()
+    """Who scores notifications, unless an application declares it: an endpoint or a Python function, and within which
+    bounds."""
+    sweep: SweepSettings = SweepSettings()
+    intents: IntentSettings = IntentSettings()
+    handlers: HandlerSettings = HandlerSettings()
+    """Which Python handlers and evaluators the definitions of tenants may name."""
+    encryption: EncryptionSettings = EncryptionSettings()
+    """Keys that signing secrets are encrypted with in the database."""
+    engine: EngineSettings = EngineSettings()
+    undeclared: Undeclared = "pause"
+    """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
+
+
+class Settings(SettingFields, frozen=True, kw_only=True):
     """The settings of a process; what rules go by is the policy, which is in the database."""
 
     channels: ChannelSettings = DEVELOPMENT_CHANNELS
     """Where messages go; without any, into the log."""
-    webhooks: WebhookSettings = WebhookSettings()
-    enrichment: EnrichmentSettings = EnrichmentSettings()
-    """Who scores notifications, unless the application declares it, and within which bounds."""
-    sweep: SweepSettings = SweepSettings()
-    intents: IntentSettings = IntentSettings()
     sources: Mapping[str, SourceSettings] = {}
     """Sources of conditions over HTTP, by name; those declared in Python come before them."""
-    handlers: HandlerSettings = HandlerSettings()
-    """Which handlers and evaluators tenants may name."""
-    encryption: EncryptionSettings = EncryptionSettings()
-    """How signing secrets are kept."""
     oidc: Mapping[str, IssuerSettings] = {}
     """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""
-    engine: EngineSettings = EngineSettings()
-    undeclared: Undeclared = "pause"
-    """What becomes of schedules and sensors that the application's code declared once and declares no longer."""

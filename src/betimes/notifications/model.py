@@ -258,12 +258,16 @@ class Postponed(StoredMessage, gc=False):
     item: Item
 
 
-class Suppressed(StoredMessage, gc=False):
-    """An item ends undelivered, at once or after it waited."""
+class ItemEnded(StoredMessage, gc=False):
+    """The fields of an event that ends an item."""
 
     item: int
     event_id: str
     reasons: tuple[str, ...]
+
+
+class Suppressed(ItemEnded, gc=False):
+    """An item ends undelivered, at once or after it waited."""
 
 
 class Held(StoredMessage, gc=False):
@@ -274,12 +278,8 @@ class Held(StoredMessage, gc=False):
     until_at: Instant
 
 
-class Digested(StoredMessage, gc=False):
+class Digested(ItemEnded, gc=False):
     """An item goes out in the digest released in the same segment."""
-
-    item: int
-    event_id: str
-    reasons: tuple[str, ...]
 
 
 class DigestReleased(StoredMessage, gc=False):
