@@ -87,12 +87,12 @@ class Configuration(SettingFields, frozen=True, kw_only=True):
     """The pages at `/console`."""
     channels: dict[str, AppriseChannel | WebhookChannel | LogChannel] | None = None
     """How people are reached, by name; without any, messages go into the log."""
-    tenants: dict[str, TenantSettings] = {}
-    sources: dict[str, SourceSettings] = {}
+    tenants: dict[str, TenantSettings] = msgspec.field(default_factory=dict)
+    sources: dict[str, SourceSettings] = msgspec.field(default_factory=dict)
     """What conditions of intents are evaluated against, over HTTP: `price`, `portfolio`, `last_interaction`."""
-    secrets: dict[str, str] = {}
+    secrets: dict[str, str] = msgspec.field(default_factory=dict)
     """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
-    oidc: dict[str, IssuerSettings] = {}
+    oidc: dict[str, IssuerSettings] = msgspec.field(default_factory=dict)
     """Issuers of identity tokens that pushed messages may bring, besides Google, each with where its keys are."""
     policy: dict[str, Any] | None = None
     """The deployment's policy; left out, what is in force stays."""

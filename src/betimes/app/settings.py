@@ -46,7 +46,7 @@ class Settings(SettingFields, frozen=True, kw_only=True):
 
     channels: ChannelSettings = DEVELOPMENT_CHANNELS
     """Where messages go; without any, into the log."""
-    sources: Mapping[str, SourceSettings] = {}
+    sources: Mapping[str, SourceSettings] = msgspec.field(default_factory=dict)
     """Sources of conditions over HTTP, by name; those declared in Python come before them."""
-    oidc: Mapping[str, IssuerSettings] = {}
+    oidc: Mapping[str, IssuerSettings] = msgspec.field(default_factory=dict)
     """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -28,36 +29,25 @@ def cancel(key: TriggerKey, /, *, at: Writable = WRITABLE) -> None:
     show_answer(at, lambda bt: bt.runs.cancel_trigger(key))
 
 
-@run.command(name="list")
-def list_runs(
-    *,
-    account_id: str | None = None,
-    status: RunStatus | None = None,
-    trigger_type: str | None = None,
-    handler: RunHandler | None = None,
-    paging: Paging = PAGING,
-    at: Tenant = TENANT,
-) -> None:
-    """List the runs that the gate admitted, newest first.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The filters of `betimes run list`, named like those of the service."""
 
-    Parameters
-    ----------
-    account_id
-        Only those of this account.
-    status
-        Only these: allowed, started, succeeded, failed or abandoned.
-    trigger_type
-        Only those of this type.
-    handler
-        Only those that these carry out: python, webhook or claim.
-    """
-    filters: dict[str, Any] = {
-        "account_id": account_id,
-        "status": status,
-        "trigger_type": trigger_type,
-        "handler": handler,
-    }
-    show_answer(at, lambda bt: bt.runs.runs(**filters, **vars(paging)), columns=COLUMNS, empty="No runs.")
+    account_id: str | None = None
+    """Only those of this account."""
+    status: RunStatus | None = None
+    """Only these: allowed, started, succeeded, failed or abandoned."""
+    trigger_type: str | None = None
+    """Only those of this type."""
+    handler: RunHandler | None = None
+    """Only those that these carry out: python, webhook or claim."""
+
+
+@run.command(name="list")
+def list_runs(*, where: RunOptions = RunOptions(), paging: Paging = PAGING, at: Tenant = TENANT) -> None:  # noqa: B008 — frozen
+    """List the runs that the gate admitted, newest first."""
+    show_answer(at, lambda bt: bt.runs.runs(**vars(where), **vars(paging)), columns=COLUMNS, empty="No runs.")
 
 
 @run.command(name="show")

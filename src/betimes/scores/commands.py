@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -17,29 +18,24 @@ from betimes.scores.views import HistoryType
 score = App(name="score", help="Scores.", help_format="plaintext")
 
 
-@score.command(name="list")
-def list_scores(
-    *,
-    game_status: str | None = None,
-    chapter: str | None = None,
-    overdue: bool | None = None,
-    paging: Paging = PAGING,
-    at: Tenant = TENANT,
-) -> None:
-    """List scores, the last created first.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """The filters of `betimes score list`, named like those of the service."""
 
-    Parameters
-    ----------
-    game_status
-        Only those with this status.
-    chapter
-        Only those of this stage.
-    overdue
-        Only those whose grace is over, or only those whose grace is not.
-    """
-    filters: dict[str, Any] = {"game_status": game_status, "chapter": chapter, "overdue": overdue}
+    game_status: str | None = None
+    """Only those with this status."""
+    chapter: str | None = None
+    """Only those of this stage."""
+    overdue: bool | None = None
+    """Only those whose grace is over, or only those whose grace is not."""
+
+
+@score.command(name="list")
+def list_scores(*, where: ScoreOptions = ScoreOptions(), paging: Paging = PAGING, at: Tenant = TENANT) -> None:  # noqa: B008 — frozen
+    """List scores, the last created first."""
     columns = ("user_id", "score", "effective_score", "game_status", "chapter", "grace_ends_at", "hours_overdue")
-    show_answer(at, lambda bt: bt.scores.list(**filters, **vars(paging)), columns=columns, empty="No scores.")
+    show_answer(at, lambda bt: bt.scores.list(**vars(where), **vars(paging)), columns=columns, empty="No scores.")
 
 
 @score.command(name="show")
