@@ -59,15 +59,15 @@ def _with_etag(view: PolicyView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def policy(request: RequestContext) -> Answer:
+async def policy(request: RequestContext) -> Answer[PolicyView]:
     return _with_etag(await request.services.tenants.policy())
 
 
-async def put_policy(request: RequestContext) -> Answer:
+async def put_policy(request: RequestContext[PolicyRequest]) -> Answer[PolicyWritten]:
     return await _written(request.services.tenants.set_policy(_conditional(request)))
 
 
-async def rollback_policy(request: RequestContext) -> Answer:
+async def rollback_policy(request: RequestContext[Rollback]) -> Answer[PolicyWritten]:
     return await _written(request.services.tenants.rollback_policy(_conditional(request)))
 
 
@@ -85,7 +85,7 @@ async def _written(change: Awaitable[PolicyWritten]) -> Answer:
     return _with_etag(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
-async def check_policy(request: RequestContext) -> PolicyCheck:
+async def check_policy(request: RequestContext[PolicyRequest]) -> PolicyCheck:
     told = await request.services.tenants.check_policy(request.body)
     lines = {}
     # Lines are looked up only where there is something to point at.
@@ -122,7 +122,7 @@ def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str
     return Answer(view, status, {"Cache-Control": "no-store", **headers})
 
 
-async def create_key(request: RequestContext) -> Answer:
+async def create_key(request: RequestContext[NewKey]) -> Answer[SecretKeyView]:
     view = await request.services.tenants.create_key(request.body, key=request.idempotency_key)
     return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
 
@@ -137,14 +137,14 @@ async def keys(request: RequestContext) -> Page[KeyView]:
     return Page(views[start : start + limit], cursor_of(named, NumberPlace(start + limit)) if is_more else None)
 
 
-async def rotate_key(request: RequestContext) -> Answer:
+async def rotate_key(request: RequestContext[Rotation]) -> Answer[SecretKeyView]:
     rotated = await request.services.tenants.rotate_key(
         request.path["key_id"], request.body, key=request.idempotency_key
     )
     return _once(rotated)
 
 
-async def rotate_webhook_secret(request: RequestContext) -> Answer:
+async def rotate_webhook_secret(request: RequestContext[Rotation]) -> Answer[WebhookSecret]:
     return _once(await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key))
 
 
@@ -172,7 +172,6 @@ ROUTES = (
         policy,
         "What is in force",
         description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
-        reply=PolicyView,
     ),
     _tenants.put(
         "/v1/policy",
@@ -180,8 +179,6 @@ ROUTES = (
         "Replace the tenant's overrides",
         description="A policy that cannot work is refused with every path. "
         "`If-Match` or `version` makes it conditional.",
-        body=PolicyRequest,
-        reply=PolicyWritten,
         read_only=_POLICY_READ_ONLY,
         codes=((412, "VERSION_MISMATCH"),),
         example=_OVERRIDES,
@@ -192,7 +189,6 @@ ROUTES = (
         "What these overrides would change",
         description="A dry run: nothing is changed or recorded. With `Content-Type: application/toml` the body is the "
         "overrides as a document, and errors say their lines.",
-        body=PolicyRequest,
         toml_field="overrides",
         read_only=_POLICY_READ_ONLY,
         example=_OVERRIDES,
@@ -207,9 +203,7 @@ ROUTES = (
         description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
         "in force now. Without `to_version` or `overrides_fingerprint` it undoes the latest change that was not rolled "
         "back yet: again and again it goes further back, until there is nothing left.",
-        body=Rollback,
         body_optional=True,
-        reply=PolicyWritten,
         codes=(
             (412, "VERSION_MISMATCH"),
             (409, "NOTHING_TO_ROLL_BACK"),
@@ -234,8 +228,6 @@ ROUTES = (
         create_key,
         "Make a key",
         description="For the caller's own tenant. Its secret is in this answer and nowhere else; a replay has `null`.",
-        body=NewKey,
-        reply=SecretKeyView,
         status=201,
         codes=((409, "TOO_MANY_KEYS"),),
         example={"name": "crm", "scopes": ["runs:write", "runs:read"]},
@@ -247,9 +239,7 @@ ROUTES = (
         rotate_key,
         "Give a key a new secret",
         description="Both live until `previous_expires_at`.",
-        body=Rotation,
         body_optional=True,
-        reply=SecretKeyView,
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
         example={"overlap_s": 86400},
     ),
@@ -259,9 +249,7 @@ ROUTES = (
         rotate_webhook_secret,
         "Sign outbound calls with a new secret",
         description="Shown once; both sign for `overlap_s`.",
-        body=Rotation,
         body_optional=True,
-        reply=WebhookSecret,
         example={"overlap_s": 86400},
     ),
     _tenants.get(

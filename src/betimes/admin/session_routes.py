@@ -22,7 +22,7 @@ def _sessions(request: RequestContext) -> Sessions:
     return Sessions(request.engine, request.caller)
 
 
-async def open_session(request: RequestContext) -> Answer:
+async def open_session(request: RequestContext[NewSession]) -> Answer[SessionView]:
     sessions = _sessions(request)
     view, token = await sessions.open(request.key_id, request.body, key=request.idempotency_key)
     cookie = session_cookie(token or "", request.body.expires_in_s)
@@ -33,7 +33,7 @@ async def session(request: RequestContext) -> SessionView:
     return await _sessions(request).view(request.key_id)
 
 
-async def operate(request: RequestContext) -> Answer:
+async def operate(request: RequestContext[Elevation]) -> Answer[SessionView]:
     """Elevate the session; the key must be alive and the one that the session was opened with."""
     sessions = _sessions(request)
     if not request.process.sessions_act:
@@ -67,9 +67,7 @@ ROUTES = (
         description=f"With scopes to read only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
         f"request, and with its key. The answer sets the cookie `{COOKIE}` and shows no secret. With it, requests that "
         "change something need `Sec-Fetch-Site: same-origin` and `X-Betimes-Console: 1`.",
-        body=NewSession,
         body_optional=True,
-        reply=SessionView,
         status=201,
         codes=(
             (403, "MISSING_SCOPE"),
@@ -91,8 +89,6 @@ ROUTES = (
         operate,
         "Let the session act for 15 minutes",
         description="It has all scopes of its key until then; the key must be shown once more.",
-        body=Elevation,
-        reply=SessionView,
         codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE"), (403, "ACTIONS_OFF")),
     ),
     _route(

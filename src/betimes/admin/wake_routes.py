@@ -15,7 +15,7 @@ class WakeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why, for the record."""
 
 
-async def wake(request: RequestContext) -> WakeView:
+async def wake(request: RequestContext[WakeRequest]) -> WakeView:
     return await request.services.wakes.wake(request.path["kind"], request.path["id"], note=request.body.note)
 
 
@@ -29,7 +29,6 @@ ROUTES = (
         tag="Time and history",
         description="Ends the snooze of a stream whose wake failed and wakes it; if that fails again, `error` says why "
         "and it rests once more.",
-        body=WakeRequest,
         body_optional=True,
         keeps_answer="wakes",
     ),

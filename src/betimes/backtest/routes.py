@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from betimes.backtest.jobs import BacktestRequest, Backtests, BacktestView
 from betimes.backtest.page import POLICY_HEADER, page
+from betimes.core.checks import Examined
 from betimes.core.errors import NotFound
 from betimes.http.event_stream import EventStream, demand_room, may_go_on
 from betimes.http.routes import Answer, RequestContext
@@ -29,7 +30,7 @@ def _backtests(request: RequestContext) -> Backtests:
     return Backtests(request.engine, request.caller)
 
 
-async def ask_for(request: RequestContext) -> Answer:
+async def ask_for(request: RequestContext[Examined[BacktestRequest]]) -> Answer[BacktestView]:
     service = _backtests(request)
     view = await service.ask(request.body, key=request.idempotency_key)
     headers = {"Location": f"/v1/backtests/{view.backtest_id}"}
@@ -82,9 +83,6 @@ ROUTES = (
         description="What the tenant's commands would have led to under each policy, held against the recorded one. "
         "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
-        body=BacktestRequest,
-        judges_body=True,
-        reply=BacktestView,
         status=202,
         codes=((409, "BACKTEST_UNDER_WAY"),),
         example={

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias
 
 import msgspec
 from starlette.requests import Request
@@ -27,7 +27,18 @@ from betimes.http.problems import HttpProblem
 from betimes.tenancy import Tenancy
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from betimes.http.process import Process
+
+    # The types of a handler that says nothing of them.
+    Sent = TypeVar("Sent", default=Any)
+    Told = TypeVar("Told", default=Any)
+else:
+    from typing import TypeVar
+
+    Sent = TypeVar("Sent")
+    Told = TypeVar("Told")
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 PUBLIC = "public"
@@ -101,7 +112,7 @@ class IncomingRequest(Request):
 
 
 @dataclass(eq=False)
-class RequestContext:
+class RequestContext(Generic[Sent]):
     """One request: who asks, and everything they sent, decoded and checked."""
 
     application: ServedApplication
@@ -111,7 +122,7 @@ class RequestContext:
     request: IncomingRequest
     _: KW_ONLY
     query: Any = None
-    body: Any = None
+    body: Sent = None  # type: ignore[assignment]
     sent: Any = None
     """The body as JSON, before it was checked."""
     idempotency_key: str | None = None
@@ -180,16 +191,16 @@ def _strip_tag(tag: str) -> str:
     return tag.strip().removeprefix("W/").strip('"')
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, Generic[Told], frozen=True):
     """A body with its status and headers; a handler may also return the body alone."""
 
-    body: Any = None
+    body: Told | None = None
     status: int = 200
     headers: dict[str, str] = {}
     media_type: str = "application/json"
 
 
-def answer_of(service: Service, body: Any, *, location: str | None = None, version: int | None = None) -> Answer:
+def answer_of(service: Service, body: Told, *, location: str | None = None, version: int | None = None) -> Answer[Told]:
     """Return the answer of a write: whether it is a replay, its location if it was created, and its version.
 
     A replay has the status that was answered first.
@@ -222,7 +233,7 @@ class ClaimLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 10
 
 
-Handler: TypeAlias = Callable[[RequestContext], Awaitable[Any]]
+Handler: TypeAlias = Callable[[RequestContext[Any]], Awaitable[Any]]
 ManyHandler: TypeAlias = Callable[[RequestContext, list[RequestContext]], Awaitable[Sequence[Any]]]
 """Answers the items of a batch: given the request as a whole, whose services serve them, and each item's own."""
 

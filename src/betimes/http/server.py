@@ -317,7 +317,8 @@ async def _all(route: Route, whole: RequestContext, contexts: list[RequestContex
         return []
     if route.answer_many:
         return await route.answer_many(whole, contexts)
-    return await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
+    answers: list[Any] = await asyncio.gather(*(_call(route, alone) for alone in contexts), return_exceptions=True)
+    return answers
 
 
 def _without_trace(query: Any) -> Any:
@@ -340,7 +341,7 @@ async def _response(answer: Answer | Response, correlation: str = "") -> Respons
     headers = {"X-Correlation-Id": correlation, **answer.headers} if correlation else answer.headers
     if answer.status == 204:
         return Response(status_code=204, headers=headers)
-    body = answer.body
+    body: Any = answer.body
     if isinstance(items := getattr(body, "items", None), list):
         raw = [msgspec.Raw(_encoder.encode(item)) async for item in in_slices(items)]
         body = msgspec.structs.replace(body, items=raw)

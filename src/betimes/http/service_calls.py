@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import signature
-from typing import Any, Concatenate, Generic, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Concatenate, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.responses import Response
 
+from betimes.core.checks import Examined
 from betimes.core.type_hints import is_struct
 from betimes.domain.derivation import derive
 from betimes.domain.service import Service
@@ -44,6 +45,18 @@ class ServiceCall:
         self.reply = None if hints["return"] is type(None) else hints["return"]
         self.query = query_of(method)
         self.body = _struct_in(hints.get("request"))
+        self.judges_body = any(get_origin(kind) is Examined for kind in get_args(hints.get("request")))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a route that the method answers for."""
+        return {
+            "query": self.query,
+            "body": self.body,
+            "judges_body": self.judges_body,
+            "reply": self.reply,
+            "description": describe_function(self.method),
+        }
 
     async def __call__(self, request: RequestContext) -> Any:
         service, arguments, keywords = self._service(request), _arguments(request), _keywords(request)
@@ -87,17 +100,25 @@ class ServiceRoutes(Generic[S]):
 def route(path: str, answer: Any, summary: str, **fields: Any) -> Route:
     """Return a route; query, body and answer have the types of the method that answers, unless others are given.
 
-    It is described by what the method's docstring says after its first paragraph. Of a function that answers, the
-    answer has its type, unless it returns the whole response.
+    It is described by what the method's docstring says after its first paragraph. A function that answers says what
+    it is sent as `RequestContext[Body]`, or `RequestContext[Examined[Body]]` if it judges the body itself, and what it
+    answers as its own type or as `Answer[Reply]`.
     """
     if isinstance(answer, ServiceCall):
-        own = {"query": answer.query, "body": answer.body, "reply": answer.reply}
-        fields = own | {"description": describe_function(answer.method)} | fields
-    elif "reply" not in fields:
-        returned = get_type_hints(answer)["return"]
-        is_body = returned is not type(None) and not (isinstance(returned, type) and issubclass(returned, _RESPONSES))
-        fields["reply"] = returned if is_body else None
-    return Route(path, answer, summary, **fields)
+        return Route(path, answer, summary, **answer.fields | fields)
+    return Route(path, answer, summary, **_types_of(answer) | fields)
+
+
+def _types_of(handler: Handler) -> dict[str, Any]:
+    """Return what a handler says of its body, `RequestContext[…]`, and of its answer."""
+    hints = get_type_hints(handler)
+    [sent] = get_args(hints["request"]) or (None,)
+    returned = hints["return"]
+    [told] = get_args(returned) if get_origin(returned) is Answer else (returned,)
+    is_body = told is not type(None) and not (isinstance(told, type) and issubclass(told, _RESPONSES))
+    judges_body = get_origin(sent) is Examined
+    body = get_args(sent)[0] if judges_body else sent
+    return {"body": body, "judges_body": judges_body, "reply": told if is_body else None}
 
 
 def _arguments(request: RequestContext) -> tuple[Any, ...]:

@@ -33,14 +33,14 @@ async def groups(request: RequestContext) -> EffectGroups:
     return await _readable(request).groups(request.query)
 
 
-async def retry_many(request: RequestContext) -> EffectView | EffectsOutcome:
+async def retry_many(request: RequestContext[EffectsAction]) -> EffectView | EffectsOutcome:
     actions = _writable(request)
     if isinstance(request.body, NamedEffect):
         return await actions.retry(request.body.effect_id, note=_note_of(request))
     return await actions.retry_matching(replace(request.body, note=_note_of(request)))
 
 
-async def discard_many(request: RequestContext) -> NamedEffect | EffectsOutcome:
+async def discard_many(request: RequestContext[EffectsAction]) -> NamedEffect | EffectsOutcome:
     actions = _writable(request)
     if isinstance(request.body, NamedEffect):
         await actions.discard(request.body.effect_id, note=_note_of(request))
@@ -97,7 +97,6 @@ ROUTES = (
         keeps_answer="effects",
         description=f"{_RETRY} {_MANY}",
         query=query_of(EffectActions.retry),
-        body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=EffectView,
         batch=True,
@@ -112,7 +111,6 @@ ROUTES = (
         keeps_answer="discards",
         description=_MANY,
         query=query_of(EffectActions.retry),
-        body=EffectsAction,
         reply=EffectsOutcome,
         batch_reply=NamedEffect,
         batch=True,

@@ -76,7 +76,7 @@ def _demand_virtual(request: RequestContext) -> None:
         raise HttpProblem(404, "CLOCK_NOT_VIRTUAL", _TIME_IS_REAL)
 
 
-async def tick(request: RequestContext) -> PassView:
+async def tick(request: RequestContext[TickRequest]) -> PassView:
     body: TickRequest = request.body
     is_everybody = not request.key_id or request.caller.tenant == DEPLOYMENT_TENANT
     done = await request.application.tick(
@@ -115,7 +115,7 @@ async def clock(request: RequestContext) -> ClockView:
     return ClockView(moment(await engine.store.now()), True, moment(next_due_at))
 
 
-async def advance(request: RequestContext) -> PassView:
+async def advance(request: RequestContext[ClockRequest]) -> PassView:
     _demand_virtual(request)
     body: ClockRequest = request.body
     now = await request.engine.store.now()
@@ -158,7 +158,6 @@ ROUTES = (
         keeps_answer="ticks",
         description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
         "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
-        body=TickRequest,
         body_optional=True,
         deployment=True,
         example={"limit": 1000, "max_s": 10},
@@ -180,7 +179,6 @@ ROUTES = (
         keeps_answer="clock",
         description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
         "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
-        body=ClockRequest,
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from betimes.core.checks import Examined
 from betimes.http.batches import Batch, batch
 from betimes.http.definitions import merge_patch
 from betimes.http.routes import Answer, RequestContext, Traced, answer_of
@@ -36,7 +37,7 @@ class StatusRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # -- notifications
 
 
-async def send(request: RequestContext) -> Answer:
+async def send(request: RequestContext[Examined[NotificationRequest]]) -> Answer[NotificationVerdict]:
     verdict = await request.services.notifications.send(request.body, trace=request.wants_trace)
     return Answer(verdict, headers={"Idempotency-Replayed": "true"} if verdict.is_replay else {})
 
@@ -47,26 +48,26 @@ async def send_many(whole: RequestContext, items: list[RequestContext]) -> Seque
     return await whole.services.notifications.send_many(bodies, trace=items[0].wants_trace)
 
 
-async def statuses(request: RequestContext) -> Batch[NotificationStatus]:
+async def statuses(request: RequestContext[StatusRequest]) -> Batch[NotificationStatus]:
     return batch(await request.services.notifications.statuses(request.body.event_ids), "event_ids")
 
 
 # -- people
 
 
-async def preferences(request: RequestContext) -> Answer:
+async def preferences(request: RequestContext) -> Answer[PreferencesView]:
     view = await request.services.notifications.preferences(request.path["user_id"])
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def put_preferences(request: RequestContext) -> Answer:
+async def put_preferences(request: RequestContext[Examined[PreferencesRequest]]) -> Answer[PreferencesWritten]:
     service = request.services.notifications
     version = 0 if request.only_create else request.expected_version
     view = await service.set_preferences(request.path["user_id"], request.body, if_match=version)
     return answer_of(service, view, version=view.version)
 
 
-async def patch_preferences(request: RequestContext) -> Answer:
+async def patch_preferences(request: RequestContext) -> Answer[PreferencesWritten]:
     service = request.services.notifications
     view = await service.patch_preferences(
         request.path["user_id"], request.body, if_match=request.expected_version, key=request.idempotency_key
@@ -77,7 +78,7 @@ async def patch_preferences(request: RequestContext) -> Answer:
 # -- incidents
 
 
-async def open_incident(request: RequestContext) -> Answer:
+async def open_incident(request: RequestContext[IncidentRequest]) -> Answer[IncidentView]:
     service = request.services.notifications
     incident, is_new = await service.open_incident(request.body, key=request.idempotency_key)
     return answer_of(service, incident, location=f"/v1/incidents/{incident.incident_id}" if is_new else None)
@@ -107,9 +108,6 @@ ROUTES = (
         description="NOW, LATER with the instant it is judged again, or NEVER; durable "
         "before it is answered. The repeat of an event id is the first decision as recorded.",
         query=Traced,
-        body=NotificationRequest,
-        judges_body=True,
-        reply=NotificationVerdict,
         batch=True,
         answer_many=send_many,
         key_field="event_id",
@@ -121,7 +119,6 @@ ROUTES = (
         "What a notification would be told",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
-        judges_body=True,
     ),
     _notifications.get("/v1/notifications/{event_id}", Notifications.notification, "What became of a notification"),
     _notifications.post(
@@ -144,8 +141,6 @@ ROUTES = (
         statuses,
         "What became of many",
         scope="notifications:read",
-        body=StatusRequest,
-        reply=Batch[NotificationStatus],
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
     _notifications.get(
@@ -156,17 +151,13 @@ ROUTES = (
         preferences,
         "What a person chose",
         description="Never written, they are the defaults at version 0.",
-        reply=PreferencesView,
     ),
     _notifications.put(
         f"{USER}/preferences",
         put_preferences,
         "Replace a person's preferences",
         description=_CONDITIONAL,
-        body=PreferencesRequest,
-        judges_body=True,
         read_only=PREFERENCES_READ_ONLY,
-        reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
     _notifications.patch(
@@ -176,7 +167,6 @@ ROUTES = (
         description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}",
         body=dict[str, Any],
         described_body=merge_patch("PreferencesPatch", PreferencesRequest),
-        reply=PreferencesWritten,
         codes=((412, "VERSION_MISMATCH"),),
     ),
     _notifications.get(f"{USER}/inbox", Notifications.inbox, "In-app messages, newest first"),
@@ -195,9 +185,7 @@ ROUTES = (
         "Open an incident",
         description="Of one person, or without `user_id` of the tenant. One that is open "
         "keeps its id and gets a later end: 200.",
-        body=IncidentRequest,
         body_optional=True,
-        reply=IncidentView,
         status=201,
     ),
     _notifications.get("/v1/incidents", Notifications.incidents, "Open incidents, newest first"),

@@ -56,12 +56,12 @@ def _own_trigger(request: RequestContext) -> Examined[TriggerRequest]:
     return examined
 
 
-async def cancel_trigger(request: RequestContext) -> Answer:
+async def cancel_trigger(request: RequestContext) -> Answer[TriggerStatus]:
     runs, key = request.services.runs, request.path["idempotency_key"]
     return answer_of(runs, await runs.cancel_trigger(key, request_key=request.idempotency_key))
 
 
-async def claim_many(request: RequestContext) -> Claims:
+async def claim_many(request: RequestContext[ClaimManyRequest]) -> Claims:
     return Claims(await request.services.runs.claim_many(request.body, limit=request.query.limit))
 
 
@@ -69,7 +69,7 @@ def _with_etag(view: RegistryView) -> Answer:
     return Answer(view, headers={"ETag": f'"{view.version}"'})
 
 
-async def registry(request: RequestContext) -> Answer:
+async def registry(request: RequestContext) -> Answer[RegistryView]:
     return _with_etag(await request.services.runs.registry())
 
 
@@ -102,7 +102,6 @@ ROUTES = (
         described_body=TriggerRequest,
         usual_body=TriggerRequest,
         judges_body=True,
-        reply=TriggerVerdict,
         batch=True,
         answer_many=trigger_many,
         key_field="idempotency_key",
@@ -114,7 +113,6 @@ ROUTES = (
         "/v1/triggers/{idempotency_key}/cancel",
         cancel_trigger,
         "Drop a trigger that waits, with all that joined it",
-        reply=TriggerStatus,
         codes=((409, "NOT_WAITING"),),
     ),
     _runs.post(
@@ -123,7 +121,6 @@ ROUTES = (
         "What a trigger would be told",
         scope="runs:read",
         description="A dry run: nothing is changed or recorded.",
-        judges_body=True,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
     _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and what waits"),
@@ -138,9 +135,7 @@ ROUTES = (
         "Claim runs that wait for a worker",
         keeps_answer="runs",
         query=ClaimLimit,
-        body=ClaimManyRequest,
         body_optional=True,
-        reply=Claims,
     ),
     _runs.post(
         "/v1/runs/{run_id}/claim",
@@ -151,7 +146,7 @@ ROUTES = (
     ),
     _runs.post("/v1/runs/{run_id}/renew", Runs.renew, "Keep a claim", codes=((409, "CLAIM_LOST"),)),
     _runs.post("/v1/runs/{run_id}/complete", Runs.complete, "Report how a run ended", codes=((409, "CLAIM_LOST"),)),
-    _runs.get("/v1/registry", registry, "The trigger types", reply=RegistryView),
+    _runs.get("/v1/registry", registry, "The trigger types"),
     Route(
         method="PUT",
         path="/v1/registry",

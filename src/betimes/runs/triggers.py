@@ -218,7 +218,9 @@ class Triggers(Service):
         recorded = Recorded(stream, version, first.at, first.policy, first.verdict, outcome)
         return self.verdict_view(recorded, trigger_type, key, trace=False)
 
-    async def evaluate(self, request: EvaluateRequest | Mapping[str, Any], *, trace: bool = True) -> TriggerVerdict:
+    async def evaluate(
+        self, request: EvaluateRequest | Mapping[str, Any] | Examined[EvaluateRequest], *, trace: bool = True
+    ) -> TriggerVerdict:
         """Answer a trigger without recording anything, now or as of another instant."""
         request = await self._checked_request(request, EvaluateRequest)
         stream = account_stream(self.caller.tenant, request.account_id)

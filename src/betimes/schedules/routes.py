@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import encode
+from betimes.core.checks import Examined
 from betimes.domain.definition_rules import PAYLOAD_BYTES_MAX
 from betimes.http.definitions import DefinitionRoutes
 from betimes.http.routes import Answer, RequestContext, answer_of
@@ -28,13 +29,13 @@ class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"payload: at most {PAYLOAD_BYTES_MAX:,} bytes")
 
 
-async def trigger(request: RequestContext) -> Answer:
+async def trigger(request: RequestContext[TickNowRequest]) -> Answer[Tick]:
     schedules = request.services.schedules
     tick = await schedules.trigger(request.path["schedule_id"], request.body.payload, key=request.idempotency_key)
     return answer_of(schedules, tick)
 
 
-async def start_backfill(request: RequestContext) -> Answer:
+async def start_backfill(request: RequestContext[Examined[BackfillRequest]]) -> Answer[BackfillWritten]:
     schedules, schedule_id = request.services.schedules, request.path["schedule_id"]
     view = await schedules.backfill(schedule_id, request.body, key=request.idempotency_key)
     return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
@@ -61,7 +62,6 @@ ROUTES = (
         "The next ticks of an expression",
         scope=READ,
         description="A dry run: nothing is changed or recorded.",
-        judges_body=True,
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
     _schedules.post(
@@ -69,9 +69,7 @@ ROUTES = (
         trigger,
         "Tick now",
         description="In any status. Again in the same second it is the same tick.",
-        body=TickNowRequest,
         body_optional=True,
-        reply=Tick,
         codes=((409, "RUN_KEY_CONFLICT"),),
     ),
     _schedules.get(f"{SCHEDULE}/ticks", Schedules.ticks, "Ticks that were fired, skipped or failed, newest first"),
@@ -85,9 +83,6 @@ ROUTES = (
         f"{SCHEDULE}/backfills",
         start_backfill,
         "Fire the ticks of a range that were never fired",
-        body=BackfillRequest,
-        judges_body=True,
-        reply=BackfillWritten,
         status=201,
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
     ),

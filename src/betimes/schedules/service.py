@@ -136,7 +136,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
 
     # -- time
 
-    async def preview(self, request: PreviewRequest | Mapping[str, Any]) -> Preview:
+    async def preview(self, request: PreviewRequest | Mapping[str, Any] | Examined[PreviewRequest]) -> Preview:
         """Return the next ticks of an expression, without saving it."""
         request = check_request(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()

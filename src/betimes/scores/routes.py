@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from betimes.core.checks import Examined
 from betimes.http.routes import Answer, Listed, RequestContext, answer_of
 from betimes.http.service_calls import ServiceRoutes
 from betimes.scores.service import NewScore, Scores
@@ -20,7 +21,7 @@ class ScoreFilters(Listed, frozen=True, forbid_unknown_fields=True):
     overdue: bool | None = None
 
 
-async def create(request: RequestContext) -> Answer:
+async def create(request: RequestContext[Examined[NewScore]]) -> Answer[WrittenScore]:
     scores = request.services.scores
     made = await scores.create(request.body, key=request.idempotency_key)
     return answer_of(scores, made, location=f"/v1/scores/{made.user_id}")
@@ -36,9 +37,6 @@ ROUTES = (
         create,
         "Make a score",
         description="A batch is the bulk import.",
-        body=NewScore,
-        judges_body=True,
-        reply=WrittenScore,
         status=201,
         batch=True,
         codes=((409, "ALREADY_EXISTS"),),
@@ -57,14 +55,12 @@ ROUTES = (
         Scores.interact,
         "Restart the grace",
         description="Makes the score if it is new. What was owed is settled first.",
-        judges_body=True,
         example={"type": "text"},
     ),
     _scores.post(
         f"{ONE}/status",
         Scores.set_status,
         "Change the status",
-        judges_body=True,
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
@@ -73,7 +69,6 @@ ROUTES = (
         Scores.adjust,
         "Adjust a score",
         description="By `delta`, or to `score`; it is held within 0 and 100.",
-        judges_body=True,
         example={"delta": 12.5, "reason": "goodwill"},
     ),
     _scores.get(f"{ONE}/history", Scores.history, "What happened to a score, newest first"),

@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from betimes.core.canonical import fingerprint
-from betimes.core.checks import Problem, Rule, broken_rules, obey, refusal
+from betimes.core.checks import Examined, Problem, Rule, broken_rules, obey, refusal
 from betimes.core.datetimes import Moment, instant
 from betimes.core.deciders import Command
 from betimes.core.errors import BetimesError, NotFound, Refused
@@ -175,7 +175,9 @@ class Scores(Sweeps):
 
     # -- writing
 
-    async def create(self, request: NewScore | Mapping[str, Any], *, key: str | None = None) -> WrittenScore:
+    async def create(
+        self, request: NewScore | Mapping[str, Any] | Examined[NewScore], *, key: str | None = None
+    ) -> WrittenScore:
         rules = await self._request_rules()
         return await self._create(check_request(request, NewScore, rules.rules(NewScore)), key, rules)
 
@@ -208,7 +210,7 @@ class Scores(Sweeps):
             return error
 
     async def interact(
-        self, user_id: str, request: Interaction | Mapping[str, Any], *, key: str | None = None
+        self, user_id: str, request: Interaction | Mapping[str, Any] | Examined[Interaction], *, key: str | None = None
     ) -> InteractionAnswer:
         rules = await self._request_rules()
         request = check_request(request, Interaction, rules.rules(Interaction))
@@ -220,7 +222,11 @@ class Scores(Sweeps):
         return derive(InteractionAnswer, await self._written_view(recorded, rules), reply, decay=decay)
 
     async def set_status(
-        self, user_id: str, request: StatusChange | Mapping[str, Any], *, key: str | None = None
+        self,
+        user_id: str,
+        request: StatusChange | Mapping[str, Any] | Examined[StatusChange],
+        *,
+        key: str | None = None,
     ) -> WrittenScore:
         rules = await self._request_rules()
         request = check_request(request, StatusChange, rules.rules(StatusChange))
@@ -230,7 +236,7 @@ class Scores(Sweeps):
         return await self._written_view(recorded, rules)
 
     async def adjust(
-        self, user_id: str, request: Adjustment | Mapping[str, Any], *, key: str | None = None
+        self, user_id: str, request: Adjustment | Mapping[str, Any] | Examined[Adjustment], *, key: str | None = None
     ) -> AdjustAnswer:
         request = check_request(request, Adjustment)
         command = AdjustScore(

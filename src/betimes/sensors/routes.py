@@ -92,13 +92,13 @@ def _of_tenant(request: RequestContext) -> Sensors:
     return sensors
 
 
-async def evaluate(request: RequestContext) -> Answer:
+async def evaluate(request: RequestContext[PollRequest]) -> Answer[EvaluationView]:
     sensors = request.services.sensors
     view = await sensors.evaluate(request.path["sensor_id"], dry_run=request.body.dry_run, key=request.idempotency_key)
     return answer_of(sensors, view)
 
 
-async def reset_cursor(request: RequestContext) -> Answer:
+async def reset_cursor(request: RequestContext[CursorRequest]) -> Answer[SensorWritten]:
     sensors, asked = request.services.sensors, request.body
     view = await sensors.reset_cursor(
         request.path["sensor_id"], asked.cursor, state_version=asked.state_version, key=request.idempotency_key
@@ -146,9 +146,7 @@ ROUTES = (
         evaluate,
         "Poll now",
         description="In any status. A dry run records nothing.",
-        body=PollRequest,
         body_optional=True,
-        reply=EvaluationView,
         time_limit_s=EVALUATE_LIMIT_S,
         codes=((409, "NOT_A_POLL_SENSOR"), (409, "EVALUATOR_NOT_HERE")),
     ),
@@ -158,8 +156,6 @@ ROUTES = (
         "Move the cursor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
         "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
-        body=CursorRequest,
-        reply=SensorWritten,
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
