@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import join as join_words
 from typing import Annotated, Any
@@ -98,14 +98,15 @@ def _sentences(found: PolicyCheck) -> Iterator[str]:
         yield from (f"  {error.path}: {error.message}" for error in found.errors)
         return
     yield f"The policy can work; its fingerprint is {found.fingerprint}."
-    yield from (f"  {_render_change(change)}" for change in found.changes)
-    if not found.changes:
-        yield "It is what is in force."
-    yield from _warnings(found.warnings)
+    yield from _tell_changes(found, "It is what is in force.")
 
 
-def _warnings(found: Iterable[Remark]) -> Iterator[str]:
-    return (f"  warning: {one.path}: {one.message}" for one in found)
+def _tell_changes(told: PolicyCheck | AppliedPolicy, none: str) -> Iterator[str]:
+    """Yield a line for each change and each warning; a sentence where nothing changes."""
+    yield from (f"  {_render_change(change)}" for change in told.changes)
+    if not told.changes:
+        yield none
+    yield from (f"  warning: {one.path}: {one.message}" for one in told.warnings)
 
 
 def _render_change(change: PolicyChange) -> str:
@@ -187,10 +188,7 @@ def _applied_sentences(told: AppliedPolicy) -> Iterator[str]:
         yield f"{whose} was in force already, as {named}"
         return
     yield f"{whose} is in force as {named}"
-    yield from (f"  {_render_change(change)}" for change in told.changes)
-    if not told.changes:
-        yield "It sets nothing that was not so already."
-    yield from _warnings(told.warnings)
+    yield from _tell_changes(told, "It sets nothing that was not so already.")
     yield f"To undo it: {told.undo}"
 
 

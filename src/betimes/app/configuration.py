@@ -14,7 +14,6 @@ its path, those of the policy too. Of the environment, `BETIMES_DB` and names wi
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,9 +26,10 @@ from betimes.app.settings import DEVELOPMENT_CHANNELS, SettingFields, Settings
 from betimes.catalogue import SECTIONS
 from betimes.console.settings import ConsoleSettings
 from betimes.core.checks import list_problems, problems
-from betimes.core.errors import Invalid, MissingExtra, NotFound
+from betimes.core.errors import Invalid
 from betimes.core.policies import PolicyBook, merge
 from betimes.domain.derivation import derive
+from betimes.domain.documents import parse_document, read_text
 from betimes.domain.policy_check import demand_callable
 from betimes.http.limits import ConnectionLimits
 from betimes.intents.http_source import SourceSettings
@@ -165,35 +165,7 @@ def place_of(file: Path | None, variables: Mapping[str, str]) -> Path | None:
 
 def file_body(path: Path) -> dict[str, Any]:
     """Return the content of a file, as mappings and plain values."""
-    try:
-        text = path.read_bytes().decode()
-    except FileNotFoundError:
-        raise NotFound(f"there is no configuration file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
-    body = _from_yaml(path, text) if path.suffix in (".yaml", ".yml") else _from_toml(path, text)
-    if not isinstance(body, Mapping):
-        raise Invalid(f"{path} must hold a mapping of names to values, such as db: {DEFAULT_DB}")
-    return dict(body)
-
-
-def _from_toml(path: Path, text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"{path} is not TOML: {error}", ((str(path), str(error)),)) from None
-
-
-def _from_yaml(path: Path, text: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        message = f"reading {path} needs PyYAML: pip install 'betimes[server]', or write it as betimes.toml"
-        raise MissingExtra(message) from None
-    try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise Invalid(f"{path} is not YAML: {error}", ((str(path), str(error)),)) from None
+    return parse_document(path, read_text(path), "TOML")
 
 
 def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 from cyclopts import Parameter
 
-from betimes.core.errors import Invalid, MissingExtra, NotFound
+from betimes.domain.documents import parse_document, read_text
 
 File: TypeAlias = Annotated[Path, Parameter(allow_leading_hyphen=True)]
 """A file's name, or `-`."""
@@ -18,10 +16,7 @@ File: TypeAlias = Annotated[Path, Parameter(allow_leading_hyphen=True)]
 
 def document(path: Path) -> dict[str, Any]:
     """The mapping a file holds."""
-    body = _parse(path, _text(path))
-    if not isinstance(body, dict):
-        raise Invalid(f"{path} must hold a mapping of names to values")
-    return body
+    return parse_document(path, sys.stdin.read() if str(path) == "-" else read_text(path), "JSON")
 
 
 def policy_document(path: Path) -> dict[str, Any]:
@@ -29,34 +24,3 @@ def policy_document(path: Path) -> dict[str, Any]:
     body = document(path)
     inner = body.get("policy")
     return inner if isinstance(inner, dict) else body
-
-
-def _text(path: Path) -> str:
-    try:
-        return sys.stdin.read() if str(path) == "-" else path.read_bytes().decode()
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
-
-
-def _parse(path: Path, text: str) -> Any:
-    try:
-        if path.suffix == ".toml":
-            return tomllib.loads(text)
-        if path.suffix in (".yaml", ".yml"):
-            return _yaml(path, text)
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
-
-
-def _yaml(path: Path, text: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise MissingExtra(f"reading {path} needs PyYAML: pip install 'betimes[server]'") from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
