@@ -30,7 +30,7 @@ from betimes.backtest.model import (
     ReportProgress,
     RequestedBacktest,
 )
-from betimes.core.deciders import Call, Decider, Decision, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Call, Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import parse_effect_handle
@@ -132,7 +132,5 @@ def _apply_event(
 
 
 BACKTESTS: Decider[BacktestsState] = Decider(
-    kind=KIND,
-    **Types(state=BacktestsState, commands=Commands, events=Events, replies=str),
-    **Functions(decide=decide, fold=fold),
+    kind=KIND, state=BacktestsState, commands=Commands, events=Events, replies=str, decide=decide, fold=fold
 )

@@ -14,7 +14,7 @@ stream that does not exist yet, or exists no more (its version goes on).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -176,26 +176,6 @@ def _no_reads(stream: StreamId) -> tuple[StreamId, ...]:
 # Compared by identity: where a kind has no needs or reads, nothing is called or sorted for a command.
 NO_NEEDS: Final = _no_needs
 NO_READS: Final = _no_reads
-
-
-class Types(TypedDict):
-    """The types of a decider, to be unpacked in its declaration."""
-
-    state: Any
-    commands: Any
-    events: Any
-    replies: NotRequired[Any]
-
-
-class Functions(TypedDict):
-    """The functions of a decider, to be unpacked in its declaration."""
-
-    decide: Callable[[View[Any], Any, Policy, Instant], Decision | Refusal]
-    fold: Callable[[Any, Any], Any]
-    alarm: NotRequired[Callable[[Any], Instant | None]]
-    index: NotRequired[Callable[[Any], Index]]
-    needs: NotRequired[Callable[[StreamId, Any, Policy], tuple[StreamId, ...]]]
-    reads: NotRequired[Callable[[StreamId], tuple[StreamId, ...]]]
 
 
 class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):

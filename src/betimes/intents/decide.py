@@ -11,7 +11,7 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.checks import broken_rules
-from betimes.core.deciders import Decider, Decision, Event, Functions, Reconsider, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.merge_patch import apply_merge_patch
@@ -249,10 +249,17 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 
 INTENT: Decider[IntentState] = Decider(
     kind="intent",
-    **Types(state=IntentState, commands=IntentCommands, events=IntentEvents, replies=Replies),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs),
+    state=IntentState,
     scope="intents:write",
     targets=(EnableIntent, DisableIntent),
+    commands=IntentCommands,
+    events=IntentEvents,
+    replies=Replies,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
     stops=(DisableIntent, DeleteIntent),
     claims=(ClaimIntent,),
     heeds=(IntentsPolicy,),

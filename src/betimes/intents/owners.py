@@ -6,7 +6,7 @@ itself with a command of its own, which may arrive after it was enabled again; t
 
 from __future__ import annotations
 
-from betimes.core.deciders import Decider, Decision, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.intents.model import ForgetIntent, IntentCounted, IntentUncounted, OwnerEvents, OwnerState
@@ -35,7 +35,10 @@ def fold(state: OwnerState | None, event: OwnerEvents) -> OwnerState:
 
 OWNER: Decider[OwnerState] = Decider(
     kind="owner",
-    **Types(state=OwnerState, commands=ForgetIntent, events=OwnerEvents),
-    **Functions(decide=decide, fold=fold),
+    state=OwnerState,
     scope="intents:write",
+    commands=ForgetIntent,
+    events=OwnerEvents,
+    decide=decide,
+    fold=fold,
 )

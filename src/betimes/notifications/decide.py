@@ -10,19 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from betimes.core.deciders import (
-    Command,
-    Decider,
-    Decision,
-    Functions,
-    Reconsider,
-    Refusal,
-    Send,
-    Settled,
-    Types,
-    View,
-    Wake,
-)
+from betimes.core.deciders import Command, Decider, Decision, Reconsider, Refusal, Send, Settled, View, Wake
 from betimes.core.errors import Invalid
 from betimes.core.instants import MINUTE, SECOND, Instant
 from betimes.core.jitter import spread
@@ -262,9 +250,17 @@ def _incident_streams(tenant: str) -> tuple[StreamId, ...]:
 
 INBOX: Decider[InboxState] = Decider(
     kind="inbox",
-    **Types(state=InboxState, commands=Commands, events=InboxEvents, replies=NotificationReply | IncidentAnswer),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs, reads=reads),
+    state=InboxState,
     scope="notifications:write",
+    commands=Commands,
+    events=InboxEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
+    reads=reads,
+    replies=NotificationReply | IncidentAnswer,
     # What is due must not go out ahead of the ban.
     stops=(BanPerson,),
     tables=(RULES,),

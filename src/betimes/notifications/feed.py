@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.notifications.feed_model import (
@@ -52,7 +52,11 @@ def fold(state: FeedState | None, event: FeedEvents) -> FeedState:
 
 FEED: Decider[FeedState] = Decider(
     kind="feed",
-    **Types(state=FeedState, commands=FeedCommands, events=FeedEvents, replies=ReadAnswer),
-    **Functions(decide=decide, fold=fold),
     scope="notifications:write",
+    state=FeedState,
+    commands=FeedCommands,
+    events=FeedEvents,
+    decide=decide,
+    fold=fold,
+    replies=ReadAnswer,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Functions, Index, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Index, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.notifications.model import (
@@ -73,13 +73,14 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
 
 INCIDENT: Decider[IncidentState] = Decider(
     kind="incident",
-    **Types(state=IncidentState, commands=IncidentCommands, events=IncidentEvents, replies=IncidentAnswer),
-    **Functions(
-        decide=decide,
-        fold=fold,
-        alarm=lambda state: state.incident.ends_at if state.incident else None,
-        index=lambda state: Index(status="open" if state.incident else "closed"),
-    ),
+    state=IncidentState,
     scope="notifications:write",
     targets=(OpenIncident, CloseIncident),
+    commands=IncidentCommands,
+    events=IncidentEvents,
+    decide=decide,
+    fold=fold,
+    replies=IncidentAnswer,
+    alarm=lambda state: state.incident.ends_at if state.incident else None,
+    index=lambda state: Index(status="open" if state.incident else "closed"),
 )

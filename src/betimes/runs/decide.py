@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Functions, Reconsider, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.segments import Recorded
@@ -203,10 +203,17 @@ def _first_due(account: AccountState | None, registry: dict[str, Entry], now: In
 
 ACCOUNT: Decider[AccountState] = Decider(
     kind="account",
-    **Types(state=AccountState, commands=AccountCommands, events=AccountEvents, replies=TriggerOutcome),
-    **Functions(decide=decide_account, fold=fold_account, alarm=account_alarm, index=account_index, needs=needs),
     scope="runs:write",
     targets=(ReportActions,),
+    state=AccountState,
+    commands=AccountCommands,
+    events=AccountEvents,
+    replies=TriggerOutcome,
+    decide=decide_account,
+    fold=fold_account,
+    alarm=account_alarm,
+    index=account_index,
+    needs=needs,
     repeated=repeat_command,
     tables=(ADMISSION, GATE),
     reasons=REASONS,
@@ -216,9 +223,15 @@ ACCOUNT: Decider[AccountState] = Decider(
 
 RUN: Decider[RunState] = Decider(
     kind="run",
-    **Types(state=RunState, commands=RunCommands, events=RunEvents, replies=RunState | None),
-    **Functions(decide=decide_run, fold=fold_run, alarm=run_alarm, index=run_index),
     scope="runs:write",
+    state=RunState,
+    commands=RunCommands,
+    events=RunEvents,
+    replies=RunState | None,
+    decide=decide_run,
+    fold=fold_run,
+    alarm=run_alarm,
+    index=run_index,
     claims=(ClaimRun,),
     heeds=(RunsPolicy,),
     heeding=("allowed",),
@@ -226,12 +239,12 @@ RUN: Decider[RunState] = Decider(
 
 QUOTA: Decider[QuotaState] = Decider(
     kind="quota",
-    **Types(state=QuotaState, commands=SlotTaken, events=QuotaEvents),
-    **Functions(
-        decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by accounts alone"),
-        fold=fold_quota,
-    ),
     scope="runs:write",
+    state=QuotaState,
+    commands=SlotTaken,
+    events=QuotaEvents,
+    decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by accounts alone"),
+    fold=fold_quota,
 )
 
 DECIDERS: tuple[Decider[Any], ...] = (ACCOUNT, RUN, QUOTA)

@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Event, Functions, Index, Refusal, Send, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Index, Refusal, Send, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
@@ -240,8 +240,14 @@ def index(state: BackfillState) -> Index:
 
 BACKFILL: Decider[BackfillState] = Decider(
     kind="backfill",
-    **Types(state=BackfillState, commands=BackfillCommands, events=BackfillEvents),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs),
+    state=BackfillState,
     scope="automation:write",
+    commands=BackfillCommands,
+    events=BackfillEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
     stops=(PauseBackfill, CancelBackfill),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import Decider, Decision, Event, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Event, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
@@ -288,10 +288,16 @@ def _trigger(
 
 SCHEDULE: Decider[ScheduleState] = Decider(
     kind="schedule",
-    **Types(state=ScheduleState, commands=ScheduleCommands, events=ScheduleEvents, replies=TickRef | None),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index),
+    state=ScheduleState,
     scope="automation:write",
     targets=(EnableSchedule, DisableSchedule),
+    commands=ScheduleCommands,
+    events=ScheduleEvents,
+    replies=TickRef | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
     stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
     tables=(RULES,),
     reasons=TICK_REASONS,

@@ -9,19 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from betimes.core.deciders import (
-    Decider,
-    Decision,
-    Effect,
-    Event,
-    Functions,
-    Reconsider,
-    Refusal,
-    Settled,
-    Types,
-    View,
-    Wake,
-)
+from betimes.core.deciders import Decider, Decision, Effect, Event, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.domain.hooks import hook_effects
@@ -348,10 +336,16 @@ def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at
 
 SCORE: Decider[ScoreState] = Decider(
     kind=KIND,
-    **Types(state=ScoreState, commands=Commands, events=Events, replies=Reply | Swept),
-    **Functions(decide=decide_score, fold=fold_score, alarm=score_alarm, index=score_index),
     scope="scores:write",
     targets=(SetStatus, AdjustScore),
+    state=ScoreState,
+    commands=Commands,
+    events=Events,
+    replies=Reply | Swept,
+    decide=decide_score,
+    fold=fold_score,
+    alarm=score_alarm,
+    index=score_index,
     claims=(SweepScore,),
     heeds=(ScoresPolicy,),
     tables=(RULES,),

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import encode, fingerprint
-from betimes.core.deciders import Call, Decider, Decision, Functions, Reconsider, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Call, Decider, Decision, Reconsider, Refusal, Settled, View, Wake
 from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.policies import Policy
@@ -309,10 +309,17 @@ def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Po
 
 SENSOR: Decider[SensorState] = Decider(
     kind="sensor",
-    **Types(state=SensorState, commands=SensorCommands, events=SensorEvents, replies=EvaluationRef | None),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs),
+    state=SensorState,
     scope="automation:write",
     targets=(EnableSensor, DisableSensor),
+    commands=SensorCommands,
+    events=SensorEvents,
+    replies=EvaluationRef | None,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
     stops=(ShelveSensor, DisableSensor, DeleteSensor),
     heeds=(AutomationPolicy,),
     heeding=("active",),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from betimes.core.deciders import Decider, Decision, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
 from betimes.core.stored_message import StoredMessage
@@ -72,7 +72,5 @@ def fold(state: OperationState | None, event: Events) -> OperationState:
 
 
 OPERATION: Decider[OperationState] = Decider(
-    kind=KIND,
-    **Types(state=OperationState, commands=RecordOperation, events=Events),
-    **Functions(decide=decide, fold=fold),
+    kind=KIND, state=OperationState, commands=RecordOperation, events=Events, decide=decide, fold=fold
 )

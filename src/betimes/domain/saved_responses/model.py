@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from betimes.core.canonical import digest
-from betimes.core.deciders import Decider, Decision, Functions, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import DAY, Instant
 from betimes.core.policies import Policy
 from betimes.core.stored_message import StoredMessage
@@ -67,6 +67,11 @@ def fold(state: AnswerState | None, event: Events) -> AnswerState | None:
 
 ANSWER: Decider[AnswerState] = Decider(
     kind=KIND,
-    **Types(state=AnswerState, commands=KeepAnswer, events=Events, replies=str),
-    **Functions(decide=decide, fold=fold, alarm=lambda state: state.forget_at),
+    state=AnswerState,
+    commands=KeepAnswer,
+    events=Events,
+    replies=str,
+    decide=decide,
+    fold=fold,
+    alarm=lambda state: state.forget_at,
 )

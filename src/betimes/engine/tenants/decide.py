@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core.canonical import fingerprint
-from betimes.core.deciders import Call, Decider, Decision, Effect, Functions, Index, Refusal, Settled, Types, View, Wake
+from betimes.core.deciders import Call, Decider, Decision, Effect, Index, Refusal, Settled, View, Wake
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import DAY, SECOND, Instant, render
 from betimes.core.policies import Policy, PolicyBook
@@ -112,8 +112,14 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
 
     return Decider(
         kind="tenant",
-        **Types(state=TenantState, commands=Commands, events=Events),
-        **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs),
+        state=TenantState,
+        commands=Commands,
+        events=Events,
+        decide=decide,
+        fold=fold,
+        alarm=alarm,
+        index=index,
+        needs=needs,
         # Both record the end of a hold that is over themselves, so its alarm need not ring before them.
         stops=(SetHold, EndHold),
     )

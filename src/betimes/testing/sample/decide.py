@@ -8,21 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from betimes.core import windows
-from betimes.core.deciders import (
-    Call,
-    Decider,
-    Decision,
-    Effect,
-    Event,
-    Functions,
-    Index,
-    Refusal,
-    Send,
-    Settled,
-    Types,
-    View,
-    Wake,
-)
+from betimes.core.deciders import Call, Decider, Decision, Effect, Event, Index, Refusal, Send, Settled, View, Wake
 from betimes.core.instants import SECOND, Instant
 from betimes.core.policies import Policy
 from betimes.core.streams import StreamId
@@ -244,31 +230,37 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
 
 GATE: Decider[GateState] = Decider(
     kind="gate",
-    **Types(state=GateState, commands=GateCommands, events=GateEvents),
-    **Functions(decide=decide, fold=fold, alarm=alarm, index=index, needs=needs),
     scope="gates:write",
+    state=GateState,
+    commands=GateCommands,
+    events=GateEvents,
+    decide=decide,
+    fold=fold,
+    alarm=alarm,
+    index=index,
+    needs=needs,
     stops=(Shut,),
     tables=(RULES,),
 )
 
 QUOTA: Decider[QuotaState] = Decider(
     kind="quota",
-    **Types(state=QuotaState, commands=SlotTaken, events=SlotTaken),
-    **Functions(
-        decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by gates alone"),
-        fold=lambda state, event: QuotaState(windows.add(state.taken if state else (), event.at, HOUR_S)),
-    ),
     scope="gates:write",
+    state=QuotaState,
+    commands=SlotTaken,
+    events=SlotTaken,
+    decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by gates alone"),
+    fold=lambda state, event: QuotaState(windows.add(state.taken if state else (), event.at, HOUR_S)),
 )
 
 TALLY: Decider[TallyState] = Decider(
     kind="tally",
-    **Types(state=TallyState, commands=Count, events=Counted),
-    **Functions(
-        decide=lambda view, command, policy, now: Decision((Counted(command.visitor),)),
-        fold=lambda state, event: TallyState((state.count if state else 0) + 1),
-    ),
     scope="gates:write",
+    state=TallyState,
+    commands=Count,
+    events=Counted,
+    decide=lambda view, command, policy, now: Decision((Counted(command.visitor),)),
+    fold=lambda state, event: TallyState((state.count if state else 0) + 1),
 )
 
 SAMPLE = (GATE, QUOTA, TALLY)
