@@ -1,9 +1,9 @@
 """Locking, comparing, writing and committing in one message, for whoever need not ask beforehand.
 
 An engine that has everything cached knows what `begin` would answer, unless somebody else was here. So it decides
-first, and one message does the rest: it locks the rows without waiting and compares them with what was cached, and
-refuses everything if anything moved or is held; then come the writing, which compares versions and keys as always, and
-the commit. A batch so takes one journey to the database instead of three, and a single submit one instead of two.
+first, and one message does the rest: it locks the rows without waiting and compares them with what was cached, writes,
+compares keys as always, refuses everything if anything moved or is held, and commits. A batch so takes one journey to
+the database instead of three, and a single submit one instead of two.
 
 **One segment is a script**, its values written out, which needs no plan and can begin the next transaction. More are a
 statement with parameters that commits by itself; behind a pooler, which has no plans to keep, so is no batch.
@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from betimes.core.errors import Conflict, Unavailable, Unknown
 from betimes.core.instants import SECOND, Instant
 from betimes.core.streams import StreamId
 from betimes.engine.store import Changes, LockRequest
-from betimes.stores.postgres.rows import lock_values
+from betimes.stores.postgres.rows import change_arrays, lock_values
 from betimes.stores.postgres.sessions import Sessions
 from betimes.stores.postgres.transaction import PostgresTx, Script, Statement
 
@@ -103,7 +103,7 @@ class PresumedTx(PostgresTx):
             if script is not None:
                 await self._sessions.commit(script)
             else:
-                values = self._presumed_values() | self._everything(changes)
+                values = self._presumed_values({write.stream for write in changes.streams}) | change_arrays(changes)
                 self._hear((await self._sessions.write(self._statement("commit_presumed", **values)))[0][0])
         except Unknown:
             # By then the message was refused for its age or holds its locks, so whoever asks what became of it gets the
@@ -116,10 +116,11 @@ class PresumedTx(PostgresTx):
         writing, presuming = self._writing(changes), self._script("presume", **self._presumed_values())
         return writing and presuming and f"{presuming}; {writing}"
 
-    def _presumed_values(self) -> dict[str, Any]:
+    def _presumed_values(self, written: Iterable[StreamId] = ()) -> dict[str, Any]:
+        """Return what is to be compared; streams that are written are compared by the writing."""
         ask = self._asked
         return {
-            "locks": lock_values(ask.locks, sorted(ask.locks)),
+            "locks": lock_values(ask.locks, sorted(ask.locks.keys() - written)),
             "reads": lock_values(ask.reads, sorted(ask.reads)),
             "sent_at": self._sent_at,
         }

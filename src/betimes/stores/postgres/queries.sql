@@ -45,12 +45,11 @@ CALL betimes.commit_turn(
 CALL betimes.presume(:locks::betimes.asked_stream[], :reads::betimes.asked_stream[], :sent_at);
 
 -- commit_presumed: the same for a batch, and write it; what time it is
-SELECT heard, betimes.commit_batch(
-    :streams::betimes.stream_write[], :segments::betimes.segment_write[], :keys::betimes.key_write[],
-    :effects::betimes.effect_write[], :applied::betimes.effect_id[], :dead::betimes.dead_send[],
-    :settled::betimes.settlement[], :unwritten::betimes.stream_id[], :unused::betimes.key_id[], false, :now
-)
-FROM betimes.presume_batch(:locks::betimes.asked_stream[], :reads::betimes.asked_stream[], :sent_at) AS heard;
+SELECT betimes.commit_presumed(
+    :locks::betimes.asked_stream[], :reads::betimes.asked_stream[], :sent_at, :streams::betimes.stream_write[],
+    :segments::betimes.segment_write[], :keys::betimes.key_write[], :effects::betimes.effect_write[],
+    :settled::betimes.settlement[], :now
+);
 
 -- turn_at: the turn that wrote a version
 SELECT turn FROM betimes.ledger WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :version;

@@ -30,9 +30,9 @@ def lock_values(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> l
     return [(*stream, streams[stream]) for stream in order]
 
 
-def change_arrays(changes: Changes) -> dict[str, list[Values]]:
-    """Everything a batch writes, by the parameters of `commit_batch`."""
-    return {
+def change_arrays(changes: Changes) -> dict[str, list[Values] | None]:
+    """Everything a batch writes, by the parameters of `commit_batch`; `None` of what there is nothing."""
+    arrays: dict[str, list[Values]] = {
         "streams": [(*write[0], *write[1:]) for write in changes.streams],
         "segments": [segment_values(segment) for segment in changes.segments],
         # Sorted: whoever waits for keys waits in one order.
@@ -45,6 +45,7 @@ def change_arrays(changes: Changes) -> dict[str, list[Values]]:
             for s in changes.settlements
         ],
     }
+    return {name: values or None for name, values in arrays.items()}
 
 
 def turn_values(changes: Changes) -> dict[str, Any] | None:

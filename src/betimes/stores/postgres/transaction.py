@@ -177,14 +177,13 @@ class PostgresTx:
             return None
         return turn if self._reserved <= {write.key for write in changes.keys} else None
 
-    def _everything(self, changes: Changes) -> dict[str, list[Values]]:
+    def _everything(self, changes: Changes) -> dict[str, list[Values] | None]:
         written = {write.stream for write in changes.streams}
         used = {write.key for write in changes.keys}
-        left: dict[str, list[Values]] = {
-            "unwritten": sorted(self._at_zero - written),
-            "unused": sorted(self._reserved - used),
+        return change_arrays(changes) | {
+            "unwritten": sorted(self._at_zero - written) or None,
+            "unused": sorted(self._reserved - used) or None,
         }
-        return change_arrays(changes) | left
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
         found: str | None = await self._session.value(self._statement("turn_at", **stream._asdict(), version=version))

@@ -1,5 +1,5 @@
 -- What a transaction ends with: every version compared, everything written, what was reserved in vain given back.
--- A function called in an assignment costs a fraction of one called by PERFORM, so all answer how much they wrote.
+-- A function called in an assignment costs a fraction of one called by PERFORM, so all answer a number.
 -- The three refusals have SQLSTATEs of their own: BT001 a version moved, BT002 a key is on record, BT003 a lease is lost.
 
 -- The attempts at an effect that are kept when one more is added, which ended at an instant.
@@ -10,7 +10,8 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Move streams from the expected version to the next; one that is expected at 0 need not have a row. Whoever has not
--- locked them (`p_locked`) has made no rows at version 0: then none is looked for.
+-- locked them (`p_locked`) has made no rows at version 0: then none is looked for. They are locked by the writing itself,
+-- unless somebody else holds them, and found again by their place, which nobody can change meanwhile.
 CREATE FUNCTION betimes.write_streams(p_streams betimes.stream_write[], p_locked boolean) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -22,9 +23,14 @@ BEGIN
     SET version = w.version, schema = w.schema, state = w.state, at = w.at, alarm_at = w.alarm_at, digest = w.digest,
         created_at = coalesce(s.created_at, w.at), status = w.status, owner = w.owner, due_at = w.due_at,
         listed_at = w.listed_at, snooze_until = NULL
-    FROM unnest(p_streams) w
-    WHERE (p_locked OR w.expected > 0)
-        AND s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id AND s.version = w.expected;
+    FROM (
+        SELECT a.*, held.ctid AS row_place
+        FROM unnest(p_streams) a
+        JOIN betimes.stream held ON held.tenant = a.tenant AND held.kind = a.kind AND held.id = a.id
+        WHERE held.version = a.expected AND (p_locked OR a.expected > 0)
+        FOR UPDATE OF held SKIP LOCKED
+    ) w
+    WHERE s.ctid = w.row_place;
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF moved = cardinality(p_streams) THEN
         RETURN moved;
@@ -49,7 +55,10 @@ BEGIN
         RETURN moved + made;
     END IF;
 
-    SELECT format('%s/%s/%s is at version %s, not %s', w.tenant, w.kind, w.id, coalesce(s.version, 0), w.expected)
+    SELECT format('%s/%s/%s ', w.tenant, w.kind, w.id) || CASE
+        WHEN s.version = w.expected THEN 'is held'
+        ELSE format('is at version %s, not %s', coalesce(s.version, 0), w.expected)
+    END
     INTO refused
     FROM unnest(p_streams) w
     LEFT JOIN betimes.stream s ON s.tenant = w.tenant AND s.kind = w.kind AND s.id = w.id
@@ -105,7 +114,7 @@ CREATE FUNCTION betimes.end_effects(
     p_applied betimes.effect_id[], p_dead betimes.dead_send[], p_settled betimes.settlement[]
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ended bigint;
+    ended bigint := 0;
 BEGIN
     IF cardinality(p_applied) > 0 THEN
         DELETE FROM betimes.effect e USING unnest(p_applied) a
@@ -141,13 +150,13 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'BT003', MESSAGE = 'the lease on an effect was lost';
         END IF;
     END IF;
-    RETURN cardinality(p_applied) + cardinality(p_dead) + cardinality(p_settled);
+    RETURN ended;
 END
 $$;
 
 -- Write a batch. Keys come before streams, as they do for whoever reserved them: one that waits for a key has made no
 -- stream that others wait for. Streams come before the ledger: numbers are drawn under the streams' locks, in the order
--- of versions.
+-- of versions. Of what there is nothing, the array is NULL: even an empty one costs both sides more to hand over.
 CREATE FUNCTION betimes.commit_batch(
     p_streams betimes.stream_write[], p_segments betimes.segment_write[], p_keys betimes.key_write[],
     p_effects betimes.effect_write[], p_applied betimes.effect_id[], p_dead betimes.dead_send[],
@@ -163,7 +172,9 @@ BEGIN
     IF cardinality(p_streams) > 0 THEN
         written := written + betimes.write_streams(p_streams, p_locked);
     END IF;
-    written := written + betimes.end_effects(p_applied, p_dead, p_settled);
+    IF cardinality(p_applied) > 0 OR cardinality(p_dead) > 0 OR cardinality(p_settled) > 0 THEN
+        written := written + betimes.end_effects(p_applied, p_dead, p_settled);
+    END IF;
     IF cardinality(p_effects) > 0 THEN
         INSERT INTO betimes.effect
             (tenant, kind, id, version, place, executor, payload, created_at, next_attempt_at, at_most_once,
@@ -184,6 +195,6 @@ BEGIN
     IF cardinality(p_segments) > 0 THEN
         written := written + betimes.append(p_segments);
     END IF;
-    RETURN written + cardinality(p_effects);
+    RETURN written;
 END
 $$;

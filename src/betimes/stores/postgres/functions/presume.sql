@@ -32,23 +32,32 @@ BEGIN
 END
 $$;
 
--- Lock and compare what a batch was decided upon without having asked, as `presume` does for a few: streams and reads
--- stand at the versions that were cached, nobody holds the streams, and it was sent within the last second. What time
--- it is. Nothing is waited for, so it does not matter in which order the rows are locked.
-CREATE FUNCTION betimes.presume_batch(
-    p_locks betimes.asked_stream[], p_reads betimes.asked_stream[], p_sent_at bigint
+-- Write a batch that was decided upon without having asked, and compare what `presume` compares for a few: streams and
+-- reads stand at the versions that were cached, nobody holds the streams, and it was sent within the last second. What
+-- time it is. Streams that are written are locked and compared by the writing; `p_locks` are the others. No stream is
+-- waited for, so it does not matter in which order they are locked. The time is compared once all of them are: whoever
+-- has given the message up finds them locked, or it is refused.
+CREATE FUNCTION betimes.commit_presumed(
+    p_locks betimes.asked_stream[], p_reads betimes.asked_stream[], p_sent_at bigint,
+    p_streams betimes.stream_write[], p_segments betimes.segment_write[], p_keys betimes.key_write[],
+    p_effects betimes.effect_write[], p_settled betimes.settlement[], p_now bigint
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     instant bigint;
     held bigint;
 BEGIN
-    PERFORM FROM unnest(p_locks) a
-    JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-    WHERE s.version = a.cached
-    FOR UPDATE OF s SKIP LOCKED;
-    GET DIAGNOSTICS held = ROW_COUNT;
-    IF held < cardinality(p_locks) THEN
-        RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'a stream was presumed otherwise, or is held';
+    held := betimes.commit_batch(
+        p_streams, p_segments, p_keys, p_effects, NULL, NULL, p_settled, NULL, NULL, false, p_now
+    );
+    IF cardinality(p_locks) > 0 THEN
+        PERFORM FROM unnest(p_locks) a
+        JOIN betimes.stream s ON s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+        WHERE s.version = a.cached
+        FOR UPDATE OF s SKIP LOCKED;
+        GET DIAGNOSTICS held = ROW_COUNT;
+        IF held < cardinality(p_locks) THEN
+            RAISE EXCEPTION USING ERRCODE = 'BT001', MESSAGE = 'a stream was presumed otherwise, or is held';
+        END IF;
     END IF;
     instant := betimes.clock(NULL);
     IF instant NOT BETWEEN p_sent_at AND p_sent_at + 1000000 THEN

@@ -104,8 +104,7 @@ BEGIN
         END IF;
     END IF;
 
-    -- As in append: the announcement first, then the number. An expression costs less than a statement; it has no value
-    -- for a role that may draw numbers and not look at them.
+    -- As in append: the announcement first, then the number.
     IF pg_advisory_xact_lock_shared(betimes.announcement(pg_sequence_last_value('betimes.ledger_seq'))) IS NULL THEN
         PERFORM pg_advisory_xact_lock_shared(betimes.announcement(last_value)) FROM betimes.ledger_seq;
     END IF;
