@@ -8,41 +8,27 @@ CREATE FUNCTION betimes.clock(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE
     SELECT coalesce(p_now, (date_part('epoch', clock_timestamp()) * 1000000)::bigint)
 $$;
 
--- Those of the streams asked for that have no row.
-CREATE FUNCTION betimes.missing(p_asked betimes.asked_stream[]) RETURNS betimes.asked_stream[]
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(array_agg((a.tenant, a.kind, a.id, a.cached)::betimes.asked_stream ORDER BY a.place), '{}')
-    FROM unnest(p_asked) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
-    WHERE NOT EXISTS (
-        SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
-    )
-$$;
-
--- Create rows at version 0 where that does not mean waiting, and answer which; one that somebody else is creating is
+-- Create rows at version 0 where that does not mean waiting, and answer how many; one that somebody else is creating is
 -- left out. An insert waits for an uncommitted one of the same name, so it is tried with next to no patience: all at
 -- once, and if that fails, one by one. Nobody can deadlock with a wait this short, whatever they hold.
-CREATE FUNCTION betimes.create_free(p_missing betimes.asked_stream[]) RETURNS betimes.stream_id[]
+CREATE FUNCTION betimes.create_free(p_missing betimes.asked_stream[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '1ms' AS $$
 DECLARE
     one betimes.asked_stream;
-    made betimes.stream_id[];
+    made bigint;
 BEGIN
     BEGIN
-        WITH created AS (
-            INSERT INTO betimes.stream (tenant, kind, id) SELECT tenant, kind, id FROM unnest(p_missing)
-            ON CONFLICT DO NOTHING RETURNING tenant, kind, id
-        )
-        SELECT array_agg(c::betimes.stream_id) INTO made FROM created c;
+        INSERT INTO betimes.stream (tenant, kind, id) SELECT tenant, kind, id FROM unnest(p_missing)
+        ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS made = ROW_COUNT;
         RETURN made;
     EXCEPTION WHEN lock_not_available THEN
-        NULL;
+        made := 0;
     END;
     FOREACH one IN ARRAY p_missing LOOP
         BEGIN
             INSERT INTO betimes.stream (tenant, kind, id) VALUES (one.tenant, one.kind, one.id) ON CONFLICT DO NOTHING;
-            IF FOUND THEN
-                made := array_append(made, (one.tenant, one.kind, one.id)::betimes.stream_id);
-            END IF;
+            made := made + FOUND::integer;
         EXCEPTION WHEN lock_not_available THEN
             NULL;
         END;
@@ -105,13 +91,18 @@ CREATE FUNCTION betimes.begin_batch(
 #variable_conflict use_column
 DECLARE
     missing betimes.asked_stream[];
+    places bigint[];
     held bigint;
     instant bigint;
 BEGIN
     IF cardinality(p_waits) > 0 THEN
         INSERT INTO betimes.stream (tenant, kind, id)
-        SELECT tenant, kind, id
-        FROM unnest(betimes.missing(p_waits)) WITH ORDINALITY AS a (tenant, kind, id, cached, place) ORDER BY place
+        SELECT a.tenant, a.kind, a.id
+        FROM unnest(p_waits) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
+        WHERE NOT EXISTS (
+            SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+        )
+        ORDER BY a.place
         ON CONFLICT DO NOTHING;
         RETURN QUERY
         SELECT 'wait', a.place, s.version,
@@ -135,13 +126,23 @@ BEGIN
         FOR UPDATE OF s SKIP LOCKED;
         GET DIAGNOSTICS held = ROW_COUNT;
         IF held < cardinality(p_skips) THEN
-            missing := betimes.missing(p_skips);
-            RETURN QUERY
-            SELECT 'skip', a.place, 0::bigint, CASE WHEN a.cached <> 0 THEN 0 END, NULL, 0::bigint, NULL::bigint, ''
-            FROM unnest(betimes.create_free(missing)) c
-            JOIN unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
-                ON a.tenant = c.tenant AND a.kind = c.kind AND a.id = c.id
-            WHERE missing <> '{}';
+            SELECT array_agg((a.tenant, a.kind, a.id, a.cached)::betimes.asked_stream), array_agg(a.place)
+            INTO missing, places
+            FROM unnest(p_skips) WITH ORDINALITY AS a (tenant, kind, id, cached, place)
+            WHERE NOT EXISTS (
+                SELECT FROM betimes.stream s WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id
+            );
+            IF missing IS NOT NULL THEN
+                held := betimes.create_free(missing);
+                -- A row at version 0 can be seen only by whoever has made it.
+                RETURN QUERY
+                SELECT 'skip', a.place, 0::bigint, CASE WHEN a.cached <> 0 THEN 0 END, NULL, 0::bigint, NULL::bigint, ''
+                FROM unnest(missing, places) AS a (tenant, kind, id, cached, place)
+                WHERE held = cardinality(missing) OR EXISTS (
+                    SELECT FROM betimes.stream s
+                    WHERE s.tenant = a.tenant AND s.kind = a.kind AND s.id = a.id AND s.version = 0
+                );
+            END IF;
         END IF;
     END IF;
 
