@@ -21,48 +21,75 @@ ORDER BY tenant, kind, id LIMIT :limit;
 SELECT @stream_columns
 FROM betimes.stream
 WHERE created_at IS NOT NULL AND version > 0
-    AND state IS NOT NULL --? living
     AND tenant = :tenant --?
     AND kind = :kind --?
     AND owner = :owner --?
-    AND owner <> '' --? owned
-    AND status = :status --?
     AND status = ANY (:among) --?
-    AND created_at <= :after_created_at --?
-    AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
+    @newest_filters
 ORDER BY created_at DESC, tenant DESC, kind DESC, id DESC LIMIT :limit;
 
--- newest_streams_among: the same of any of these statuses, each that there is read along an index
+-- newest_streams_of_owner: the same of one owner of a kind: those that stand in a list, which are few, and the others
+SELECT s.*
+FROM (
+    SELECT @stream_columns FROM betimes.stream
+    WHERE tenant = :tenant AND kind = :kind AND owner = :owner AND owner <> '' AND listed_at IS NOT NULL AND version > 0
+        AND status = ANY (:among) --?
+        @newest_filters
+    UNION ALL
+    (
+        SELECT @stream_columns FROM betimes.stream
+        WHERE tenant = :tenant AND kind = :kind AND owner = :owner AND owner <> '' AND listed_at IS NULL AND version > 0
+            AND status = ANY (:among) --?
+            @newest_filters
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    )
+) s
+ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
+
+-- newest_streams_of_kind: the same of a kind, of any status or of these: each that there is read along an index
 WITH RECURSIVE present (status) AS (
     (
         SELECT status FROM betimes.stream
         WHERE tenant = :tenant AND kind = :kind AND status <> ''
-            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a)
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a) --?
         ORDER BY tenant, kind, status LIMIT 1
     )
     UNION ALL
     SELECT n.status FROM present p CROSS JOIN LATERAL (
         SELECT status FROM betimes.stream
-        WHERE tenant = :tenant AND kind = :kind AND status <> ''
-            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a WHERE a COLLATE "C" > p.status)
+        WHERE tenant = :tenant AND kind = :kind AND status <> '' AND status > p.status
+            AND status >= (SELECT min(a COLLATE "C") FROM unnest(:among::text[]) a WHERE a COLLATE "C" > p.status) --?
         ORDER BY tenant, kind, status LIMIT 1
     ) n
 )
 SELECT s.*
-FROM present x
-CROSS JOIN LATERAL (
-    SELECT @stream_columns FROM betimes.stream
-    WHERE tenant = :tenant AND kind = :kind AND status = x.status AND status <> '' AND version > 0
-        AND state IS NOT NULL --? living
-        AND owner = :owner --?
-        AND owner <> '' --? owned
-        AND status = :status --?
-        AND created_at <= :after_created_at --?
-        AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?
-    ORDER BY created_at DESC, id DESC LIMIT :limit
+FROM (
+    SELECT t.*
+    FROM present x
+    CROSS JOIN LATERAL (
+        SELECT @stream_columns FROM betimes.stream
+        WHERE tenant = :tenant AND kind = :kind AND status = x.status AND status <> '' AND version > 0
+            @newest_filters
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    ) t
+    WHERE true
+        AND x.status = ANY (:among) --?
+    UNION ALL
+    (
+        SELECT @stream_columns FROM betimes.stream
+        WHERE tenant = :tenant AND kind = :kind AND status = '' AND created_at IS NOT NULL AND version > 0
+            AND :any_status
+            @newest_filters
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    )
 ) s
-WHERE x.status = ANY (:among)
 ORDER BY s.created_at DESC, s.id DESC LIMIT :limit;
+
+-- newest_filters: lines that narrow a list of streams that goes from the last created on
+AND state IS NOT NULL --? living
+    AND status = :status --?
+    AND created_at <= :after_created_at --?
+    AND (created_at, tenant, kind, id) < (:after_created_at, :after_tenant, :after_kind, :after_id) --?;
 
 -- due_streams: streams that exist and are due by an instant, the earliest first
 SELECT @stream_columns

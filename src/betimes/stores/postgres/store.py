@@ -322,7 +322,9 @@ class PostgresStore(PostgresReadModel):
             name, narrowed["listed_before"] = "listed_streams", query.listed_before
             narrowed["after_listed_at"] = (query.after_listed_at or 0) if query.after else None
         elif query.newest_first:
-            name = "newest_streams_among" if is_of_kind and query.tenant is not None else "newest_streams"
+            name, narrowed["any_status"] = "newest_streams", not query.among
+            if query.tenant is not None and query.kind is not None and query.owner != "":
+                name = "newest_streams_of_kind" if query.owner is None else "newest_streams_of_owner"
             narrowed["after_created_at"] = (query.after_created_at or 0) if query.after else None
         statement = self._statement(name, **narrowed)
         return [rows.stream_row(record) for record in await self._sessions.rows(statement)]
