@@ -63,7 +63,7 @@ class Holds(Service):
         note
             Why, for the record.
         """
-        await self._change_hold(EndHold(note))
+        await self._change_hold(EndHold(note or self.caller.note or None))
 
     async def _change_hold(self, command: SetHold | EndHold) -> None:
         await self.submit(tenant_stream(self.caller.tenant), command)

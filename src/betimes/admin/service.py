@@ -210,7 +210,8 @@ class Tenants(PolicyHistory, Holds, Pruner):
         request = check_request(request, PolicyRequest)
         if request.backtest_id is not None:
             await self._demand_backtest(request.backtest_id)
-        return await self._put_policy(SetPolicy(request.overrides, request.version, request.note, request.backtest_id))
+        note = request.note or self.caller.note or None
+        return await self._put_policy(SetPolicy(request.overrides, request.version, note, request.backtest_id))
 
     async def _put_policy(self, command: SetPolicy) -> PolicyWritten:
         policy = await checked_policy(self, command.policy)
@@ -249,7 +250,7 @@ class Tenants(PolicyHistory, Holds, Pruner):
         request = check_request(request, Rollback)
         earlier = await self.earlier_overrides(request.to_version, request.overrides_fingerprint)
         overrides = keep_declarations(await self._tenant(), earlier)
-        note = request.note or f"back to version {earlier.version}"
+        note = request.note or self.caller.note or f"back to version {earlier.version}"
         return await self._put_policy(SetPolicy(overrides, request.version, note, earlier.backtest_id, earlier.version))
 
     # -- the stream

@@ -39,9 +39,14 @@ class Wakes(Service):
         stream = await self._found(kind, id)
         await record_operation(self, "streams", "wake", [f"{kind}:{id}"], note=note)
         before = await self._row(stream)
-        error = None
+        error = recorded = None
         try:
-            await self.engine.wake(stream, actor=self.caller.actor, correlation=self.caller.correlation)
+            recorded = await self.engine.wake(
+                stream,
+                actor=self.caller.actor,
+                correlation=self.caller.correlation,
+                note=note or self.caller.note,
+            )
         # The store's trouble says nothing about the stream.
         except StoreError:
             raise
@@ -50,6 +55,8 @@ class Wakes(Service):
         row = await self._row(stream)
         is_moved = row.version > before.version
         is_rung = is_moved and error is None
+        if is_rung:
+            self.last = recorded  # in place of the record that it was asked for
         return WakeView(
             kind=kind,
             id=id,

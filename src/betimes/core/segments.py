@@ -1,7 +1,8 @@
 """Segments: the entries of a stream's history, chained by digests.
 
 A segment is one command's outcome for one stream. A turn that touches several streams writes one for each,
-under one turn id; the first carries the command. Each row holds the digest of the one before it (`prev`) and
+under one turn id; the first carries the command, and in its text as `note` why it was asked for, if somebody said so.
+Each row holds the digest of the one before it (`prev`) and
 its own, which covers every column, so a changed byte anywhere is named by the row it is in.
 
 The head of a store is a sum over the digests that its streams end in: a new segment adds its digest and takes away the
@@ -11,12 +12,13 @@ one before it, whatever the order of commits.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 
-from betimes.core.canonical import CANONICAL
+from betimes.core.canonical import CANONICAL, encode
 from betimes.core.instants import Instant
 from betimes.core.streams import KeyId, StreamId, segment_handle
 from betimes.core.verdicts import Verdict
@@ -25,6 +27,7 @@ GENESIS = ""
 HEAD_CHARS = 8
 """Of a digest in hexadecimal: what is added up, 32 bits, so that the sum of two thousand million streams fits."""
 CHECKPOINT_TURN = "checkpoint"
+NOTE_CHARS_MAX = 500
 _NO_KEY = (None, None, None)
 
 
@@ -56,9 +59,38 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
         return segment_handle(self.stream, self.version)
 
     @property
+    def note(self) -> str:
+        """Why it was asked for, in the words of whoever asked; empty if they did not say."""
+        # Few commands have one, and it is sought only where somebody reads.
+        if self.command is None or '"note":' not in self.command:
+            return ""
+        with suppress(msgspec.MsgspecError):
+            return _noted.decode(self.command).note or ""
+        return ""
+
+    @property
     def effect_cause(self) -> str:
         """The effect that brought the command; empty if somebody asked for it, a worker that acts on a segment too."""
         return "" if self.cause.endswith(":") else self.cause
+
+
+class _Noted(msgspec.Struct):
+    """A command, as far as its note goes."""
+
+    note: str | None = None
+
+
+_noted = msgspec.json.Decoder(_Noted)
+
+
+def write_note(command: Any, text: str, note: str) -> str:
+    """Return the text of a command with a note in it; one that has a note of its own keeps that.
+
+    Whoever decodes the command does not see it: nothing is ever decided by a note.
+    """
+    if "note" in command.__struct_encode_fields__:
+        return text
+    return f'{text[:-1]},"note":{encode(note)}}}'
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):

@@ -81,7 +81,7 @@ class BulkChanges(Service):
         items: list[BulkItem] = []
         for start in range(0, len(ids), AT_ONCE):
             some = ids[start : start + AT_ONCE]
-            items += await asyncio.gather(*(self._change_one(asked.action, id) for id in some))
+            items += await asyncio.gather(*(self._change_one(asked, id) for id in some))
         changed = sum(item.ok for item in items)
         return BulkOutcome(asked.action, changed, len(items) - changed, items, more is None, more, on_record)
 
@@ -109,12 +109,12 @@ class BulkChanges(Service):
                 break
         return tuple(found), cursor
 
-    async def _change_one(self, action: BulkAction, id: str) -> BulkItem:
+    async def _change_one(self, asked: BulkRequest, id: str) -> BulkItem:
         alone: Any = copy(self)  # each has its own `last`
         # What the whole call was asked with is not what a single change must agree in.
-        alone.caller = replace(self.caller, request="")
+        alone.caller = replace(self.caller, request="", note=asked.note or self.caller.note)
         try:
-            view = await getattr(alone, action)(id)
+            view = await getattr(alone, asked.action)(id)
         except BetimesError as error:
             return BulkItem(id, False, None, None, getattr(error, "reason", None) or error.code, str(error))
         segment_id = alone.last.segment_id if alone.last else None

@@ -59,6 +59,8 @@ class Caller(msgspec.Struct, frozen=True):
     """What their key may do; `None` is everything, for callers within the process."""
     request: str = ""
     """What they sent, as a fingerprint: what a repeat of their key must agree in. By default that is the command."""
+    note: str = ""
+    """Why they ask, in their words: recorded with every command of theirs."""
     application: str = ""
     """Whose code declares what is defined; empty for everybody else."""
 
@@ -104,6 +106,7 @@ class Service:
             request=request or self.caller.request,
             actor=self.caller.actor,
             correlation=correlation or self.caller.correlation,
+            note=self.caller.note,
         )
 
     async def submit(self, stream: StreamId, command: Command, **named: Any) -> Recorded:

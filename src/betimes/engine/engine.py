@@ -199,10 +199,12 @@ class Engine:
                 self._queue.put(Job(submission, answer=AnswerPart(joint, place)))
         return await joint.wait()
 
-    async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "") -> Recorded:
+    async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "", note: str = "") -> Recorded:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
         self.kinds.of(stream)
-        return await self._take_in(Submission(stream=stream, command=WAKE, actor=actor, correlation=correlation))
+        asked = Submission(stream=stream, command=WAKE, actor=actor, correlation=correlation, note=note)
+        asked.check_note()
+        return await self._take_in(asked)
 
     def _take_in(self, submission: Submission) -> Awaitable[Recorded]:
         self._check_room(submission.stream.tenant)
@@ -219,6 +221,7 @@ class Engine:
         tenant: str | None = None,
         until_at: Instant | None = None,
         actor: str = "",
+        note: str = "",
         failed: Callable[[StreamId, BetimesError], None] | None = None,
         position: SweepPosition | None = None,
     ) -> list[Recorded]:
@@ -231,7 +234,7 @@ class Engine:
             by="due",
             kinds=kinds,
             limit=limit,
-            make=lambda stream: Job(Submission(stream=stream, command=command(stream), actor=actor)),
+            make=lambda stream: Job(Submission(stream=stream, command=command(stream), actor=actor, note=note)),
             until_at=until_at,
             tenant=tenant,
             position=position,

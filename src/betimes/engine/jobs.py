@@ -17,12 +17,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from betimes.core.bounds import text_problem
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import NO_NEEDS, NO_READS, Command, Wake
 from betimes.core.errors import BetimesError, Fault, Invalid, MalformedRow, MissingScope
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.core.segments import Recorded
+from betimes.core.segments import NOTE_CHARS_MAX, Recorded
 from betimes.core.streams import EffectId, KeyId, StreamId, check_stream
 from betimes.engine.codecs import Kinds, decode_text
 from betimes.engine.store import EffectStatus, Settlement
@@ -54,6 +55,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a repeat of the key must agree in; by default the stream and the whole command."""
     actor: str = ""
     correlation: str = ""
+    note: str = ""
+    """Why, for whoever reads the segment; of a command that has a `note` of its own, that one is recorded."""
     cause: str = ""
     """The segment that a worker acts on (`segment_cause`); commands that effects bring have theirs from the effect."""
 
@@ -68,6 +71,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         kinds.by_name[self.stream.kind].check_command(self.command)
         if self.key == "":
             raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
+        if self.note:
+            self.check_note()
         # One look at all of them: together they are hardly ever longer than one alone may be.
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
@@ -86,6 +91,16 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         )
         if problems:
             raise Invalid("; ".join(message for _, message in problems), problems)
+
+    def check_note(self) -> None:
+        """Refuse a note that is too long or no text, and one of a command that could not be read again with it."""
+        problem, config = text_problem(self.note), self.command.__struct_config__
+        if len(self.note) > NOTE_CHARS_MAX:
+            problem = f"a note has at most {NOTE_CHARS_MAX} characters, not {len(self.note):,}"
+        elif config.forbid_unknown_fields or config.array_like:
+            problem = f"{type(self.command).__name__} takes no note: it could not be read again with one"
+        if problem:
+            raise Invalid(problem, (("note", problem),))
 
 
 Outcome: TypeAlias = Recorded | BaseException

@@ -14,7 +14,7 @@ from betimes.core.canonical import CANONICAL, encode
 from betimes.core.deciders import Call, Command, Decision, Effect, Event
 from betimes.core.errors import Fault, TooLarge
 from betimes.core.instants import SECOND
-from betimes.core.segments import Recorded, Segment, chained_digest
+from betimes.core.segments import Recorded, Segment, chained_digest, write_note
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.jobs import Sent, correlation_of
@@ -38,6 +38,8 @@ class DecisionWriter:
         stream, reply, settings, changes = own.stream, decision.reply, self._settings, self._changes
         verdict, judged = _check_verdict(decision.verdict, own)
         asked = self._command_text(command, stream)
+        if turn.asked.note and command.__class__ is turn.asked.command.__class__:  # not what rings ahead of it
+            asked = write_note(command, asked, turn.asked.note)
         replied = None if reply is None else text_of(reply, settings.events_chars_max, "the reply of", stream)
         first = self._update(own, decision.events, turn, asked, key, judged, replied)
         afters = [(live, self._update(live, events, turn)) for live, events in also.items()]

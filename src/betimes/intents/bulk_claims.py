@@ -57,6 +57,7 @@ async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tu
         limit,
         tenant=caller.tenant,
         actor=caller.actor,
+        note=caller.note,
         failed=lambda stream, error: failed.append(stream),
     )
     granted = [recorded for recorded in taken if isinstance(recorded.reply, Claimed)]

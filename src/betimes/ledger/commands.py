@@ -25,6 +25,7 @@ from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.effects import EffectView
 from betimes.ledger.rule_views import ExplainedRuleView
 from betimes.ledger.service import Order, SegmentView
+from betimes.ledger.why_sentences import write_note
 
 
 @Parameter(name="*")
@@ -67,11 +68,12 @@ def ledger(
     if at.json:
         show_json(page)
         return
-    lines = [_ledger_line(segment) for segment in page.items]
+    with_note = any(segment.note for segment in page.items)
+    lines = [_ledger_line(segment, with_note=with_note) for segment in page.items]
     show({"items": lines, "next_cursor": page.next_cursor}, json=False, empty="No segments.")
 
 
-def _ledger_line(segment: SegmentView) -> dict[str, Any]:
+def _ledger_line(segment: SegmentView, *, with_note: bool) -> dict[str, Any]:
     """Return a segment as a line of a table."""
     verdict = segment.verdict
     return {
@@ -82,6 +84,8 @@ def _ledger_line(segment: SegmentView) -> dict[str, Any]:
         "answer": verdict.outcome if verdict else None,
         "reasons": ", ".join(verdict.reasons) if verdict else None,
         "actor": segment.actor or None,
+        # Most have none, and a narrow table can be read.
+        **({"note": segment.note or None} if with_note else {}),
     }
 
 
@@ -98,7 +102,13 @@ def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
     except Invalid as error:
         raise Invalid(f"{error}; try betimes why {segment_id[:80]}", error.problems) from None
     view = ask_ledger(at, lambda ledger: ledger.explain(segment_id))
-    lines = [view.summary, *map(_rule_line, view.rules), *map(_effect_line, view.effects), f"  policy {view.policy}"]
+    lines = [
+        view.summary,
+        *write_note(view),
+        *map(_rule_line, view.rules),
+        *map(_effect_line, view.effects),
+        f"  policy {view.policy}",
+    ]
     show_sentences(view, lines, json=at.json)
 
 

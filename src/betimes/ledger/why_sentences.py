@@ -92,6 +92,7 @@ def write_answer(
     verdict = view.verdict
     if verdict is None:
         yield f"Nothing was decided about {view.id} {teller.full()}; {_spell_happening(view)}. [{view.segment_id}]"
+        yield from write_note(view)
         return
     age_s = round((now - view.at).total_seconds())
     ago = f", {spell_duration(age_s)} ago" if 0 < age_s < AGO_S_MAX else ""
@@ -100,12 +101,19 @@ def write_answer(
     is_last = not _is_judged_later(view)
     became = spell_results(view.kind, len(view.judged), results, teller.clock) if is_last else ""
     yield f"{_capitalize(teller.full())}{ago}, {happened}{became}. {teller.localize(verdict.explanation)} [{codes}]"
+    yield from write_note(view)
     if repeated_by:
         codes = ", ".join((repeated_by.outcome, *repeated_by.reasons, repeated_by.segment_id))
         yield f"It was asked for again at {teller.clock(repeated_by.at)}. {repeated_by.explanation} [{codes}]"
     yield from _write_outlook(view, alternatives, teller, now, results)
     yield from _write_rules(view, teller)
     yield from _write_alternatives(view.kind, alternatives, teller)
+
+
+def write_note(view: ExplanationView) -> Iterator[str]:
+    """Yield why it was asked for, if somebody said so."""
+    if view.note:
+        yield f"Noted{f' by {view.actor}' if view.actor else ''}: {view.note}"
 
 
 def _spell_happening(view: ExplanationView) -> str:

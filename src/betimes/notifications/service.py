@@ -148,6 +148,7 @@ class Notifications(Inboxes):
             request=request.user_id,
             actor=self.caller.actor,
             correlation=request.correlation_id or self.caller.correlation,
+            note=self.caller.note,
         )
 
     # -- enrichment

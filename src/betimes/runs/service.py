@@ -261,6 +261,7 @@ class Runs(Triggers, Registry):
                 limit,
                 tenant=self.caller.tenant,
                 actor=self.caller.actor,
+                note=self.caller.note,
                 failed=lambda stream, error: failed.append(stream),
             )
             claims = [await self._claim_view(recorded) for recorded in taken]

@@ -27,7 +27,6 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller, Service, check_request
 from betimes.engine.effects import Executor
 from betimes.engine.engine import Engine
-from betimes.engine.jobs import Submission
 from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 from betimes.engine.tenant_turns import IN_TURN_MAX
 from betimes.engine.transactions import SweepPosition
@@ -168,6 +167,7 @@ class Sweeps(Service):
             tenant=self._tenant,
             until_at=until_at,
             actor=self.caller.actor,
+            note=self.caller.note,
             failed=lambda stream, error: count.failed.add(stream),
             position=position,
         )
@@ -218,8 +218,7 @@ class Sweeps(Service):
                 if isinstance(decision, Decision):
                     count.count(decision.reply)
             else:
-                submission = Submission(stream=row.stream, command=command, actor=self.caller.actor)
-                count.count((await self.engine.submit(submission)).reply)
+                count.count((await self.engine.submit(self.submission(row.stream, command))).reply)
         # Neither is the score's fault, so it does not count as failed.
         except (StoreError, Overloaded):
             raise

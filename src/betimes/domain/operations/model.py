@@ -1,7 +1,7 @@
 """The stream `operation`: one per collection that operators act on, a segment for each thing they did.
 
 What they did to a single stream is a segment of that stream. This one holds what has no stream of its own (effects are
-rows, not streams), and the note that goes with many changes made at once; those carry the same correlation id.
+rows, not streams), and many changes made at once; those carry the same note and the same correlation id.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 from betimes.core.deciders import Decider, Decision, Refusal, Settled, View, Wake
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
+from betimes.core.segments import NOTE_CHARS_MAX
 from betimes.core.stored_message import StoredMessage
 from betimes.core.streams import StreamId
 
 KIND = "operation"
-NOTE_CHARS_MAX = 500
 SUBJECTS_MAX = 500
 """Of one operation."""
 Note: TypeAlias = Annotated[str, msgspec.Meta(max_length=NOTE_CHARS_MAX)]

@@ -14,9 +14,11 @@ from betimes.domain.service import Service
 async def record_operation(
     service: Service, collection: str, action: str, subjects: Iterable[str], *, note: str | None, chosen_by: Any = None
 ) -> str:
-    """Record what the service's caller is about to do to these; return the id of the segment."""
+    """Record what the service's caller is about to do to these; return the id of the segment.
+
+    Without a note of this operation it is the caller's.
+    """
     # As plain data, since a filter may be a struct of any domain.
     chosen = {} if chosen_by is None else msgspec.to_builtins(chosen_by)
-    command = RecordOperation(action, tuple(subjects), note or "", chosen)
-    recorder = Service(service.engine, service.caller)  # leaves the service's own `last` alone
-    return (await recorder.submit(operation_stream(service.caller.tenant, collection), command)).segment_id
+    command = RecordOperation(action, tuple(subjects), note or service.caller.note, chosen)
+    return (await service.submit(operation_stream(service.caller.tenant, collection), command)).segment_id
