@@ -34,7 +34,7 @@ from betimes.domain.service import read_off_loop
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml
-from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext
+from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, note_segment
 from betimes.http.service_calls import ServiceRoutes
 
 TAG = "Administration"
@@ -64,11 +64,11 @@ async def policy(request: RequestContext) -> Answer[PolicyView]:
 
 
 async def put_policy(request: RequestContext[PolicyRequest]) -> Answer[PolicyWritten]:
-    return await _written(request.services.tenants.set_policy(_conditional(request)))
+    return await _written(request, request.services.tenants.set_policy(_conditional(request)))
 
 
 async def rollback_policy(request: RequestContext[Rollback]) -> Answer[PolicyWritten]:
-    return await _written(request.services.tenants.rollback_policy(_conditional(request)))
+    return await _written(request, request.services.tenants.rollback_policy(_conditional(request)))
 
 
 def _conditional(request: RequestContext) -> Any:
@@ -76,12 +76,13 @@ def _conditional(request: RequestContext) -> Any:
     return msgspec.structs.replace(request.body, version=request.expected_version)
 
 
-async def _written(change: Awaitable[PolicyWritten]) -> Answer:
+async def _written(request: RequestContext, change: Awaitable[PolicyWritten]) -> Answer:
     try:
         written = await change
     except PolicyInvalid as error:
         problems = tuple((_path_in_body(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
+    note_segment(request, request.services.tenants)
     return _with_etag(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
@@ -124,6 +125,7 @@ def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str
 
 async def create_key(request: RequestContext[NewKey]) -> Answer[SecretKeyView]:
     view = await request.services.tenants.create_key(request.body, key=request.idempotency_key)
+    note_segment(request, request.services.tenants)
     return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
 
 
@@ -141,11 +143,14 @@ async def rotate_key(request: RequestContext[Rotation]) -> Answer[SecretKeyView]
     rotated = await request.services.tenants.rotate_key(
         request.path["key_id"], request.body, key=request.idempotency_key
     )
+    note_segment(request, request.services.tenants)
     return _once(rotated)
 
 
 async def rotate_webhook_secret(request: RequestContext[Rotation]) -> Answer[WebhookSecret]:
-    return _once(await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key))
+    rotated = await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key)
+    note_segment(request, request.services.tenants)
+    return _once(rotated)
 
 
 async def whoami(request: RequestContext) -> WhoAmI:

@@ -10,7 +10,7 @@ import msgspec
 from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.paging import Page
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of, note_segment
 from betimes.http.service_calls import ServiceRoutes, filters_of
 
 _CHANGED = ((412, "VERSION_MISMATCH"),)
@@ -29,8 +29,8 @@ class DefinitionService(Protocol):
         self, id: str, patch: Mapping[str, Any], /, *, if_match: int | None = ..., key: str | None = ...
     ) -> Any: ...
     async def delete(self, id: str, /, *, if_match: int | None = ...) -> None: ...
-    async def enable(self, id: str, /, *, key: str | None = ...) -> Any: ...
-    async def disable(self, id: str, /, *, key: str | None = ...) -> Any: ...
+    async def enable(self, id: str, /, *, if_match: int | None = ..., key: str | None = ...) -> Any: ...
+    async def disable(self, id: str, /, *, if_match: int | None = ..., key: str | None = ...) -> Any: ...
     async def bulk(self, request: Any, /) -> Any: ...
 
 
@@ -114,17 +114,24 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
 
     async def delete(self, request: RequestContext) -> None:
         await self._service(request).delete(self.id_of(request), if_match=request.if_match)
+        note_segment(request, self.service(request))
 
     async def enable(self, request: RequestContext) -> Answer:
-        view = await self._service(request).enable(self.id_of(request), key=request.idempotency_key)
+        view = await self._service(request).enable(
+            self.id_of(request), if_match=request.if_match, key=request.idempotency_key
+        )
         return self._answer(request, view)
 
     async def disable(self, request: RequestContext) -> Answer:
-        view = await self._service(request).disable(self.id_of(request), key=request.idempotency_key)
+        view = await self._service(request).disable(
+            self.id_of(request), if_match=request.if_match, key=request.idempotency_key
+        )
         return self._answer(request, view)
 
     async def bulk(self, request: RequestContext) -> Any:
-        return await self._service(request).bulk(request.body)
+        outcome = await self._service(request).bulk(request.body)
+        note_segment(request, self.service(request))
+        return outcome
 
     # -- routes
 
@@ -149,13 +156,20 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
                 codes=_CHANGED,
             ),
             self.calls.post(
-                f"{self.one_path}/enable", self.enable, self._phrase("Enable {a} {noun}"), reply=self.types.written_type
+                f"{self.one_path}/enable",
+                self.enable,
+                self._phrase("Enable {a} {noun}"),
+                reply=self.types.written_type,
+                conditional=True,
+                codes=_CHANGED,
             ),
             self.calls.post(
                 f"{self.one_path}/disable",
                 self.disable,
                 self._phrase("Disable {a} {noun}"),
                 reply=self.types.written_type,
+                conditional=True,
+                codes=_CHANGED,
             ),
             self._bulk_route(),
         )

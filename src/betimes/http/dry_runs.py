@@ -19,7 +19,7 @@ from betimes.core.policies import Body
 from betimes.core.scopes import ADMIN, allows, areas_of
 from betimes.domain.service import Caller
 from betimes.http.problems import HttpProblem
-from betimes.http.routes import Answer, Route, ServedApplication, TrialApplication
+from betimes.http.routes import SEGMENT_HEADER, Answer, Route, ServedApplication, TrialApplication
 
 MEDIA_TYPE = "application/vnd.betimes.dry-run+json"
 HEADERS = DRY_RUN, AT, POLICY = "betimes-dry-run", "betimes-at", "betimes-policy"
@@ -120,7 +120,7 @@ async def open_trial(
 async def wrap_answer(application: TrialApplication, answer: Answer) -> Answer:
     """Return the envelope of an answer: what the write would say, and what would be written."""
     body = DryRunAnswer(answer.status, answer.body, await application.report())
-    headers = {
-        name: value for name, value in answer.headers.items() if name != "Set-Cookie"
-    }  # nobody was let in or out
+    # Nobody was let in or out, and nothing was written.
+    untrue = ("Set-Cookie", SEGMENT_HEADER)
+    headers = {name: value for name, value in answer.headers.items() if name not in untrue}
     return Answer(body, 200, headers, MEDIA_TYPE)

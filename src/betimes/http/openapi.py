@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from betimes.catalogue import spell_scope
+from betimes.core.segments import NOTE_CHARS_MAX
 from betimes.http.batches import Batch, Items
 from betimes.http.dry_runs import MEDIA_TYPE, DryRunAnswer
 from betimes.http.field_docs import fields_of
@@ -49,6 +50,8 @@ Instants are ISO 8601 in UTC with `Z`. Lists take `limit` (1–200) and `cursor`
 `Idempotency-Key` is honoured on every POST and PATCH: the same key and request give the recorded answer."""
 _ID_CHARS = 200
 _ID = "^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$"
+_NOTE_BYTES = 12 * NOTE_CHARS_MAX
+"""Of a note in a header: a character has up to four bytes, and each becomes three characters."""
 _LONG_IDS = {"segment_id": 300, "effect_id": 300}
 _CORRELATION = ("X-Correlation-Id", "Recorded and echoed; made when it is not sent.", 128, "")
 _IDEMPOTENCY = (
@@ -67,6 +70,12 @@ _DRY_RUN = (
     ("Betimes-Dry-Run", "`true`: decide it and commit nothing. Needs the scope to read instead of that to write.", 5),
     ("Betimes-At", "Of a dry run: another instant, at most 366 days ahead; now, by default.", 40),
     ("Betimes-Policy", "Of a dry run: overrides of the policy in force, as JSON. Needs the scope admin.", 8192),
+)
+_NOTE = (
+    "Betimes-Note",
+    "Why, for the ledger: up to 500 characters in UTF-8, percent-encoded where a client sends only ASCII.",
+    _NOTE_BYTES,
+    "",
 )
 _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 
@@ -177,6 +186,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
     headers = [_CORRELATION] if route.scope != PUBLIC else []
     if route.takes_key and route.is_recorded:
         headers.append(_IDEMPOTENCY)
+    if route.is_recorded and route.scope != PUBLIC:
+        headers.append(_NOTE)
     if any(status == 412 for status, _ in route.codes):
         headers.append(_IF_MATCH)
     if route.can_be_tried:

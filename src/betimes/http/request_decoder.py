@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -27,9 +28,10 @@ from betimes.core.bounds import (
     scan,
     text_problem,
 )
-from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, suggest_names, within_depth
+from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, refusal, suggest_names, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
+from betimes.core.segments import NOTE_CHARS_MAX
 from betimes.core.type_hints import with_choices
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import BODY_BYTES_MAX, Route, is_version
@@ -46,6 +48,7 @@ FIELDS_MAX = 100
 """Of a body that a service checks itself: no definition has more, and what has is refused before anybody walks it."""
 KEY_FIELD = "idempotency_key"
 KEY_HEADER = "header.idempotency-key"
+NOTE_HEADER = "betimes-note"
 HANDLES = frozenset({"segment_id", "effect_id", "incident_id", "key_id"})
 """Parameters of paths that are made of ids, and checked where they are taken apart."""
 
@@ -210,6 +213,21 @@ def address_problems(route: Route, parameters: Mapping[str, str], headers: Mappi
     if route.codes and route.is_conditional and not is_version(headers.get("if-match", "*")):
         found.add("header.if-match", 'a version in quotes, such as "3"')
     return found
+
+
+def note_of(header: str) -> str:
+    """Return the note in a header: UTF-8, percent-encoded where a client can send only ASCII; raise `Invalid`."""
+    try:
+        # Headers come as Latin-1, whatever was sent.
+        note = unquote(header.encode("latin-1").decode(), errors="strict").strip()
+    except UnicodeError:
+        raise refusal("header", [(f"header.{NOTE_HEADER}", "not UTF-8")]) from None
+    problem = text_problem(note)
+    if len(note) > NOTE_CHARS_MAX:
+        problem = f"at most {NOTE_CHARS_MAX} characters, not {len(note):,}"
+    if problem:
+        raise refusal("header", [(f"header.{NOTE_HEADER}", problem)])
+    return note
 
 
 @cache

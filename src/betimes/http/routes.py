@@ -43,6 +43,8 @@ else:
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 PUBLIC = "public"
 ANY_KEY = "any key"
+SEGMENT_HEADER = "Betimes-Segment"
+"""Names the segment that a write has left."""
 BODY_BYTES_MAX = 4 * 1024 * 1024
 DEPLOYMENT_TENANT = "*"
 """The tenant whose keys are for routes about every tenant at once."""
@@ -129,6 +131,8 @@ class RequestContext(Generic[Sent]):
     """From the header or the body."""
     raw: bytes = b""
     key_id: str = ""
+    segment_id: str = ""
+    """The segment that a write has left, for the answer's header."""
     proxy_key_id: str = ""
     """The key that a trusted proxy stands for, where a route asks for one."""
 
@@ -200,12 +204,20 @@ class Answer(msgspec.Struct, Generic[Told], frozen=True):
     media_type: str = "application/json"
 
 
+def note_segment(request: RequestContext, service: Service) -> None:
+    """Name the segment of the service's last command in the answer's header."""
+    if service.last is not None and service.last.version:  # nothing may have been there to change
+        request.segment_id = service.last.segment_id
+
+
 def answer_of(service: Service, body: Told, *, location: str | None = None, version: int | None = None) -> Answer[Told]:
     """Return the answer of a write: whether it is a replay, its location if it was created, and its version.
 
     A replay has the status that was answered first.
     """
     headers = {} if version is None else {"ETag": f'"{version}"'}
+    if service.last is not None and service.last.version:
+        headers[SEGMENT_HEADER] = service.last.segment_id
     if service.is_replay:
         headers["Idempotency-Replayed"] = "true"
     if location is not None:

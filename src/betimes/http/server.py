@@ -38,15 +38,25 @@ from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.request_decoder import (
     CORRELATION_CHARS_MAX,
     KEY_FIELD,
+    NOTE_HEADER,
     address_problems,
     body_of,
     decode_directly,
     is_toml,
     json_of,
+    note_of,
     query_of,
     toml_of,
 )
-from betimes.http.routes import PUBLIC, Answer, IncomingRequest, RequestContext, Route, ServedApplication
+from betimes.http.routes import (
+    PUBLIC,
+    SEGMENT_HEADER,
+    Answer,
+    IncomingRequest,
+    RequestContext,
+    Route,
+    ServedApplication,
+)
 
 
 def serve(
@@ -123,6 +133,8 @@ class Endpoint:
         headers = request.first_headers
         trial = None if headers.keys().isdisjoint(DRY_RUN_HEADERS) else trial_of(route, headers)
         caller, scopes, key_id = await self._guard.caller(request, route, correlation, trial)
+        if NOTE_HEADER in headers and route.is_recorded:
+            caller = msgspec.structs.replace(caller, note=note_of(headers[NOTE_HEADER]))
         if route.scope != PUBLIC:
             request.tenant = caller.tenant
             await self._process.rate_limits.admit(self._application, caller.tenant, "requests")
@@ -247,9 +259,13 @@ async def _call(route: Route, context: RequestContext) -> Answer | Response:
         if known.total and not (isinstance(error, Invalid) and {*known.first} <= {*error.problems}):
             raise known.refusal() from None
         raise
-    if isinstance(answer, Answer | Response):
+    if isinstance(answer, Response):
         return answer
-    return Answer(answer, route.status if answer is not None or route.reply is not None else 204)
+    if not isinstance(answer, Answer):
+        answer = Answer(answer, route.status if answer is not None or route.reply is not None else 204)
+    if context.segment_id:
+        answer = msgspec.structs.replace(answer, headers={SEGMENT_HEADER: context.segment_id, **answer.headers})
+    return answer
 
 
 async def _answer_once(route: Route, context: RequestContext, key: str) -> Answer:

@@ -85,10 +85,10 @@ def _decide_existing(
             return _wake(view, intent, policy)
         case ChangeIntent():
             return _change(view, intent, command, policy, now)
-        case EnableIntent(user_id):
-            return _change(view, intent, ChangeIntent({"enabled": True}, user_id), policy, now)
-        case DisableIntent():
-            return _disable(view, intent, now)
+        case EnableIntent(user_id, expected):
+            return _change(view, intent, ChangeIntent({"enabled": True}, user_id, expected), policy, now)
+        case DisableIntent(expected):
+            return _mismatch(view, intent, expected) or _disable(view, intent, now)
         case DeleteIntent(expected):
             return _mismatch(view, intent, expected) or _delete(view, intent, now)
         case Reconsider():

@@ -67,9 +67,11 @@ class ChangeIntent(StoredMessage):
 
 class EnableIntent(StoredMessage):
     user_id: str
+    expected: int | None = None
 
 
-class DisableIntent(StoredMessage): ...
+class DisableIntent(StoredMessage):
+    expected: int | None = None
 
 
 class DeleteIntent(StoredMessage):

@@ -141,11 +141,12 @@ class Intents(BulkChanges):
         changed = {name: value for name, value in fields.items() if name != "version"}
         return await self._of_its_owner(stream, lambda user_id: ChangeIntent(changed, user_id, expected), key, changed)
 
-    async def enable(self, intent_id: str, *, key: str | None = None) -> IntentWritten:
-        return await self._of_its_owner(self._stream(intent_id), EnableIntent, key, "enable")
+    async def enable(self, intent_id: str, *, if_match: int | None = None, key: str | None = None) -> IntentWritten:
+        stream = self._stream(intent_id)
+        return await self._of_its_owner(stream, lambda user_id: EnableIntent(user_id, if_match), key, "enable")
 
-    async def disable(self, intent_id: str, *, key: str | None = None) -> IntentWritten:
-        return await self._write(self._stream(intent_id), DisableIntent(), key=key)
+    async def disable(self, intent_id: str, *, if_match: int | None = None, key: str | None = None) -> IntentWritten:
+        return await self._write(self._stream(intent_id), DisableIntent(if_match), key=key)
 
     async def delete(self, intent_id: str, *, if_match: int | None = None) -> None:
         await self._submit(self._stream(intent_id), DeleteIntent(if_match))

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from betimes.core.checks import refusal
 from betimes.core.datetimes import Moment, instant, moment
-from betimes.core.errors import BetimesError, Refused
+from betimes.core.errors import BetimesError, NotFound, Refused
 from betimes.core.streams import EffectId
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.model import SUBJECTS_MAX, Note
@@ -44,7 +45,10 @@ class DeadLetterFilter(EffectChoice, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class EffectsAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    filter: DeadLetterFilter
+    """Either `ids` or `filter`."""
+
+    ids: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
+    filter: DeadLetterFilter | None = None
     """Empty for all."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] = SUBJECTS_MAX
     """How many in this call."""
@@ -120,9 +124,8 @@ class EffectActions(Effects):
 
     async def _act_on_one(self, action: Action, effect_id: str, note: str | None) -> None:
         row = await self._row(effect_id)
-        if row.status != "dead":
-            done = "tried again" if action == "retry" else "discarded"
-            raise Refused(REFUSALS[action], f"the effect is {status_of(row)}; only a dead letter can be {done}")
+        if objection := _refuse_living(action, row):
+            raise Refused(REFUSALS[action], objection)
         if action == "retry" and (objection := await self._objection(row)):
             raise Refused(REFUSALS[action], objection)
         # On record first: a process that dies in between leaves who asked.
@@ -131,40 +134,52 @@ class EffectActions(Effects):
             raise Refused(REFUSALS[action], FIRST)
 
     async def retry_matching(self, request: EffectsAction | Mapping[str, Any]) -> EffectsOutcome:
-        """Give dead letters that fit fresh attempts, the oldest first."""
-        return await self._act("retry", check_request(request, EffectsAction))
+        """Give dead letters that are named or that fit fresh attempts, the oldest first."""
+        return await self._act("retry", _check_choice(request))
 
     async def discard_matching(self, request: EffectsAction | Mapping[str, Any]) -> EffectsOutcome:
-        """Remove dead letters that fit, the oldest first."""
-        return await self._act("discard", check_request(request, EffectsAction))
+        """Remove dead letters that are named or that fit, the oldest first."""
+        return await self._act("discard", _check_choice(request))
 
     async def _act(self, action: Action, asked: EffectsAction) -> EffectsOutcome:
-        named = ["dead letters", self.caller.tenant, asked.filter]
-        rows, place = await self._matching(asked.filter, place_of(asked.cursor, named, InstantPlace), asked.limit)
-        more = cursor_of(named, place) if place else None
+        rows, missing, more = await self._choose(asked)
         if not rows:
-            return EffectsOutcome(action, 0, 0, [], None, more is None, more, None)
+            return EffectsOutcome(action, 0, len(missing), missing[:SKIPPED_MAX], None, more is None, more, None)
         ids = [row.id.handle for row in rows]
         # As above: the record names all that were chosen, also those that turn out to be left.
         on_record = await record_operation(self, "effects", action, ids, note=asked.note, chosen_by=asked.filter)
-        skipped = await self._act_on(action, rows)
+        skipped = [*missing, *await self._act_on(action, rows)]
         return EffectsOutcome(
             action,
-            len(rows) - len(skipped),
+            len(rows) + len(missing) - len(skipped),
             len(skipped),
             skipped[:SKIPPED_MAX],
-            moment(rows[0].created_at),
+            moment(min(row.created_at for row in rows)),
             more is None,
             more,
             on_record,
         )
 
+    async def _choose(self, asked: EffectsAction) -> tuple[list[EffectRow], list[SkippedEffect], str | None]:
+        """Return the dead letters that are meant, those that are not there, and where the next call goes on."""
+        if asked.filter is not None:
+            named = ["dead letters", self.caller.tenant, asked.filter]
+            rows, place = await self._matching(asked.filter, place_of(asked.cursor, named, InstantPlace), asked.limit)
+            return rows, [], cursor_of(named, place) if place else None
+        rows, missing = [], []
+        for effect_id in dict.fromkeys(asked.ids or ()):
+            try:
+                rows.append(await self._row(effect_id))
+            except NotFound as error:
+                missing.append(SkippedEffect(effect_id, error.code, str(error)))
+        return rows, missing, None
+
     async def _act_on(self, action: Action, rows: list[EffectRow]) -> list[SkippedEffect]:
         """Carry out an action in one commit; return those that were left, in order, each with the reason."""
         objections: dict[str, tuple[str, str]] = {}
-        for row in rows if action == "retry" else ():
+        for row in rows:
             try:
-                if objection := await self._objection(row):
+                if objection := _refuse_living(action, row) or (action == "retry" and await self._objection(row)):
                     objections[row.id.handle] = REFUSALS[action], objection
             except BetimesError as error:
                 objections[row.id.handle] = getattr(error, "reason", error.code), str(error)
@@ -204,6 +219,20 @@ class EffectActions(Effects):
         views = [_group_view(*name, members) for name, members in groups.items()]
         views.sort(key=lambda view: (-view.count, view.executor, view.error))
         return EffectGroups(views[:GROUPS_MAX], len(rows), more is None)
+
+
+def _check_choice(request: EffectsAction | Mapping[str, Any]) -> EffectsAction:
+    """Return the request; raise `Invalid` unless it names effects or has a filter."""
+    asked = check_request(request, EffectsAction)
+    if (asked.ids is None) == (asked.filter is None):
+        raise refusal("field", [("ids", "give either ids or a filter; an empty filter chooses all")])
+    return asked
+
+
+def _refuse_living(action: Action, row: EffectRow) -> str:
+    """Return why an effect that is not dead cannot be acted on."""
+    done = "tried again" if action == "retry" else "discarded"
+    return "" if row.status == "dead" else f"the effect is {status_of(row)}; only a dead letter can be {done}"
 
 
 def _without_payload(row: EffectRow) -> EffectRow:

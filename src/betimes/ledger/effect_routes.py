@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
-from betimes.http.routes import RequestContext
+from betimes.http.routes import RequestContext, note_segment
 from betimes.http.service_calls import ServiceRoutes, query_of
 from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
 from betimes.ledger.effects import Effects, EffectView
@@ -37,7 +37,9 @@ async def retry_many(request: RequestContext[EffectsAction]) -> EffectView | Eff
     actions = _writable(request)
     if isinstance(request.body, NamedEffect):
         return await actions.retry(request.body.effect_id, note=_note_of(request))
-    return await actions.retry_matching(replace(request.body, note=_note_of(request)))
+    outcome = await actions.retry_matching(replace(request.body, note=_note_of(request)))
+    note_segment(request, actions)
+    return outcome
 
 
 async def discard_many(request: RequestContext[EffectsAction]) -> NamedEffect | EffectsOutcome:
@@ -45,7 +47,9 @@ async def discard_many(request: RequestContext[EffectsAction]) -> NamedEffect | 
     if isinstance(request.body, NamedEffect):
         await actions.discard(request.body.effect_id, note=_note_of(request))
         return request.body
-    return await actions.discard_matching(replace(request.body, note=_note_of(request)))
+    outcome = await actions.discard_matching(replace(request.body, note=_note_of(request)))
+    note_segment(request, actions)
+    return outcome
 
 
 def _note_of(request: RequestContext) -> str | None:
@@ -58,9 +62,9 @@ _RETRY = (
     "Only a dead letter can be retried: a run's handler is called at most once, and an expired notification is over."
 )
 _MANY = (
-    "With a filter the oldest come first, at most 500 a call; `next_cursor` leads on past those that were skipped. "
-    "The operation is on the ledger as a segment of `operation:effects` with its note; each item may have one of its "
-    "own, and `?note=` is that of all the others."
+    "Those of `ids`, or what the filter finds: the oldest come first, at most 500 a call; `next_cursor` leads on past "
+    "those that were skipped. The operation is on the ledger as a segment of `operation:effects` with its note; each "
+    "item may have one of its own, and `?note=` is that of all the others."
 )
 
 _effects = ServiceRoutes(_readable, TAG, read="any:read", write="any:write")

@@ -70,8 +70,8 @@ def decide(
     match command:
         case Wake():
             return _wake(view, state, now)
-        case TriggerSchedule(payload):
-            return _trigger(view, state, payload, now)
+        case TriggerSchedule(payload, expected):
+            return refuse_version(view.stream, expected, state.version) or _trigger(view, state, payload, now)
         case RunFinished(run_id, _, status):
             return Decision((ScheduledRunFinished(run_id, status),)) if run_id in state.unfinished else Decision()
         case EnableSchedule() | DisableSchedule() | DeleteSchedule():

@@ -140,6 +140,8 @@ class TriggerSchedule(StoredMessage):
 
     payload: dict[str, Any] | None = None
     """In place of the definition's."""
+    if_version: int | None = None
+    """Only of this version of the definition."""
 
 
 # -- schedule: events

@@ -31,13 +31,15 @@ class TickNowRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def trigger(request: RequestContext[TickNowRequest]) -> Answer[Tick]:
     schedules = request.services.schedules
-    tick = await schedules.trigger(request.path["schedule_id"], request.body.payload, key=request.idempotency_key)
+    tick = await schedules.trigger(
+        request.path["schedule_id"], request.body.payload, if_match=request.if_match, key=request.idempotency_key
+    )
     return answer_of(schedules, tick)
 
 
 async def start_backfill(request: RequestContext[Examined[BackfillRequest]]) -> Answer[BackfillWritten]:
     schedules, schedule_id = request.services.schedules, request.path["schedule_id"]
-    view = await schedules.backfill(schedule_id, request.body, key=request.idempotency_key)
+    view = await schedules.backfill(schedule_id, request.body, if_match=request.if_match, key=request.idempotency_key)
     return answer_of(schedules, view, location=f"/v1/schedules/{schedule_id}/backfills/{view.backfill_id}")
 
 
@@ -70,7 +72,8 @@ ROUTES = (
         "Tick now",
         description="In any status. Again in the same second it is the same tick.",
         body_optional=True,
-        codes=((409, "RUN_KEY_CONFLICT"),),
+        conditional=True,
+        codes=((409, "RUN_KEY_CONFLICT"), (412, "VERSION_MISMATCH")),
     ),
     _schedules.get(f"{SCHEDULE}/ticks", Schedules.ticks, "Ticks that were fired, skipped or failed, newest first"),
     _schedules.get(
@@ -84,6 +87,8 @@ ROUTES = (
         start_backfill,
         "Fire the ticks of a range that were never fired",
         status=201,
+        conditional=True,
+        codes=((412, "VERSION_MISMATCH"),),
         example={"from": "2026-01-01T00:00:00Z", "to": "2026-01-05T00:00:00Z"},
     ),
     _schedules.get(f"{SCHEDULE}/backfills", Schedules.backfills, "A schedule's backfills, newest first"),

@@ -147,14 +147,21 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         items = [PreviewTick(moment(at), moment(at).astimezone(zoned).isoformat()) for at in ticks]
         return Preview(items, recurrence.describe())
 
-    async def trigger(self, schedule_id: str, payload: dict[str, Any] | None = None, *, key: str | None = None) -> Tick:
+    async def trigger(
+        self,
+        schedule_id: str,
+        payload: dict[str, Any] | None = None,
+        *,
+        if_match: int | None = None,
+        key: str | None = None,
+    ) -> Tick:
         """Tick now, in any status; a payload of one's own needs the scope of the target it reaches."""
         stream = self.stream("schedule", schedule_id)
         if payload is not None and self.caller.scopes is not None:
             state: ScheduleState | None = await self.state(stream)
             if state and payload != state.definition.payload:
                 self._demand_scopes_of(state.definition)
-        recorded = await self.change(stream, TriggerSchedule(payload), key=key)
+        recorded = await self.change(stream, TriggerSchedule(payload, if_match), key=key)
         segment = await self.segment(stream, recorded.reply.segment)
         ticks = [] if segment is None else _manual_ticks(segment, self.events_in(segment))
         if not ticks:
@@ -209,6 +216,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         schedule_id: str,
         request: BackfillRequest | Mapping[str, Any] | Examined[BackfillRequest],
         *,
+        if_match: int | None = None,
         key: str | None = None,
     ) -> BackfillWritten:
         """Fire the ticks of a range that were never fired."""
@@ -223,6 +231,9 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
         for _ in range(PATCH_TRIES):
             schedule: ScheduleState = await self.require_state(self.stream("schedule", schedule_id))
+            if if_match not in (None, schedule.version):
+                told = f"the schedule {schedule_id!r} is at version {schedule.version}, not {if_match}; read it again"
+                raise VersionMismatch(told)
             # Counting may take long, so it happens outside the lock; a definition that changed meanwhile is refused.
             total = await asyncio.to_thread(_count_ticks, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
