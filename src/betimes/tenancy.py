@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import msgspec
+
 from betimes.admin.service import Tenants
 from betimes.admin.wakes import Wakes
 from betimes.domain.deployment import Deployment
@@ -34,6 +36,16 @@ class Tenancy:
         self._evaluate = evaluate
         self._scorer = scorer
         self._deployment = deployment
+
+    def with_note(self, note: str) -> Tenancy:
+        """Return the same services, so that all that is asked of them is recorded with the reason for it."""
+        return Tenancy(
+            self.engine,
+            msgspec.structs.replace(self.caller, note=note),
+            evaluate=self._evaluate,
+            scorer=self._scorer,
+            deployment=self._deployment,
+        )
 
     @cached_property
     def runs(self) -> Runs:

@@ -9,12 +9,11 @@ from cyclopts import App, Parameter
 
 from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import EVERYBODY, TENANT, WRITABLE, Tenant, Writable, on
+from betimes.cli.options import ACTING, EVERYBODY, TENANT, Acting, Tenant, on
 from betimes.cli.output import say, show
 from betimes.core.checks import check_value
 from betimes.core.streams import checked_stream
 from betimes.domain.paging import Page
-from betimes.domain.service import Caller
 
 T = TypeVar("T")
 app = App(name="key", help="API keys.", help_format="plaintext")
@@ -25,7 +24,7 @@ def _tenants(at: Tenant, work: Callable[[Tenants], Awaitable[T]], *, exists: boo
         checked_stream(at.tenant, "tenant", at.tenant)
 
     def work_as_tenant(application: Application) -> Awaitable[T]:
-        return work(application.for_caller(Caller(at.tenant, "cli")).tenants)
+        return work(application.for_caller(at.caller).tenants)
 
     return on(at.target, work_as_tenant, exists=exists)
 
@@ -36,7 +35,7 @@ def create(
     scope: Annotated[list[str], Parameter(negative=(), consume_multiple=True)],
     name: str = "cli",
     expires_at: str | None = None,
-    at: Writable = WRITABLE,
+    at: Acting = ACTING,
 ) -> None:
     """Make a key and show its secret, once.
 
@@ -66,7 +65,7 @@ def list_(*, at: Tenant = TENANT) -> None:
 
 
 @app.command
-def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Writable = WRITABLE) -> None:
+def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Acting = ACTING) -> None:
     """Give a key a new secret; the old one lives on for a while.
 
     Parameters
@@ -81,7 +80,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Writable = WRITABLE) 
 
 
 @app.command
-def revoke(key_id: str, /, *, at: Writable = WRITABLE) -> None:
+def revoke(key_id: str, /, *, at: Acting = ACTING) -> None:
     """End a key at once, both its secrets.
 
     Parameters

@@ -130,7 +130,7 @@ class AppliedPolicy(JsonView, frozen=True):
 
 
 @app.command
-def apply(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) -> None:
+def apply(file: File | None = None, /, *, note: str | None = None, tenant: OfTenant = None, at: At = AT) -> None:
     """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
 
     It acts at each stream's next command or alarm, in every process, without a restart. The next worker or
@@ -140,6 +140,8 @@ def apply(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) 
     ----------
     file
         The policy, as TOML, YAML or JSON; '-' reads JSON from standard input. Default: the configuration's.
+    note
+        Why, for the record.
     tenant
         Replace the overrides of this tenant, instead of the deployment's policy.
     """
@@ -152,9 +154,9 @@ def apply(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) 
         services = application.for_caller(Caller(whose, "cli")).tenants
         version, effective = await _read_before(services)
         if tenant is None:
-            await application.apply_policy(body, actor="cli")
+            await application.apply_policy(body, actor="cli", note=note)
             return version, effective, derive(PolicyWritten, await services.policy(), warnings=[])
-        return version, effective, await services.set_policy(PolicyRequest(body))
+        return version, effective, await services.set_policy(PolicyRequest(body, note=note))
 
     checked_stream(whose, "tenant", whose)
     version, effective, after = on(target, work, exists=False)

@@ -241,10 +241,11 @@ class Betimes(OwnServices):
             raise self.declared.locate(refused) from None
         await put_declared(code, self.declared, self.settings.undeclared, self._report)
 
-    async def apply_policy(self, policy: Body, *, actor: str = "config") -> str:
+    async def apply_policy(self, policy: Body, *, actor: str = "config", note: str | None = None) -> str:
         """Put the deployment's policy in force; one that cannot work is refused with every path. Its fingerprint."""
         demand_callable(self._deployment, self.engine.book.effective(policy))
-        await self.engine.submit(Submission(stream=DEPLOYMENT, command=SetPolicy(dict(policy)), actor=actor))
+        command = SetPolicy(dict(policy), note=note)
+        await self.engine.submit(Submission(stream=DEPLOYMENT, command=command, actor=actor, note=note or ""))
         return (await self.engine.policy_of(DEPLOYMENT.tenant)).fingerprint
 
     async def reseal_secrets(self, *, actor: str = "app") -> ResealReport:

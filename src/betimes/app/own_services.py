@@ -24,6 +24,10 @@ class OwnServices(ABC):
     def mine(self) -> Tenancy:
         """Return the services of this application's own tenant."""
 
+    def with_note(self, note: str) -> Tenancy:
+        """Return the same services, so that all that is asked of them is recorded with the reason for it."""
+        return self.mine.with_note(note)
+
     @property
     def runs(self) -> Runs:
         return self.mine.runs

@@ -93,6 +93,10 @@ class Tenant(Readable):
     tenant: Annotated[str, Parameter(env_var="BETIMES_TENANT")] = "default"
     """Whose data is meant; a server with keys knows it from the key."""
 
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.tenant, "cli")
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,19 @@ class Writable(Tenant):
 
     url: Annotated[str | None, Parameter(show=False)] = None
     api_key: Annotated[str | None, Parameter(env_var="BETIMES_KEY", show=False)] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Acting(Writable):
+    """The same, for a command that leaves something on the ledger."""
+
+    note: str = ""
+    """Why, for the ledger."""
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.tenant, "cli", note=self.note)
 
 
 @Parameter(name="*")
@@ -132,7 +149,7 @@ def check_zone(name: str) -> str:
     return name
 
 
-AT, READABLE, TENANT, WRITABLE, PAGING = At(), Readable(), Tenant(), Writable(), Paging()
+AT, READABLE, TENANT, WRITABLE, ACTING, PAGING = At(), Readable(), Tenant(), Writable(), Acting(), Paging()
 """What a command works on unless it is told; they are frozen, so all commands share them."""
 
 
@@ -168,7 +185,7 @@ def for_tenant(
     checked_stream(at.tenant, "tenant", at.tenant)
 
     def work_as_tenant(application: Application) -> Awaitable[T]:
-        return work(application.for_caller(Caller(at.tenant, "cli")))
+        return work(application.for_caller(at.caller))
 
     return on(at.target, work_as_tenant, exists=exists, else_memory=else_memory)
 

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import READABLE, WRITABLE, Readable, Tenant, Writable, on
+from betimes.cli.options import ACTING, READABLE, Acting, Readable, Tenant, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.domain.paging import Listing, Page
@@ -73,7 +73,7 @@ def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
     """Open a database that is there already, or a server, and ask the tenant's ledger with the eyes of an operator."""
 
     def ask(application: Application) -> Awaitable[T]:
-        return work(application.ledger_for(Caller(at.tenant, "cli")))
+        return work(application.ledger_for(at.caller))
 
     return on(at.target, ask)
 
@@ -88,13 +88,13 @@ def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
 
 
 @app.command
-def retry(effect_id: EffectName, /, *, at: Writable = WRITABLE) -> None:
+def retry(effect_id: EffectName, /, *, at: Acting = ACTING) -> None:
     """Give a dead letter fresh attempts."""
-    show(on(at.target, lambda application: _effects(application, at.tenant).retry(effect_id)), json=at.json)
+    show(on(at.target, lambda application: application.effects_for(at.caller).retry(effect_id)), json=at.json)
 
 
 @app.command
-def discard(effect_id: EffectName, /, *, at: Writable = WRITABLE) -> None:
+def discard(effect_id: EffectName, /, *, at: Acting = ACTING) -> None:
     """Remove a dead letter for good."""
-    on(at.target, lambda application: _effects(application, at.tenant).discard(effect_id))
+    on(at.target, lambda application: application.effects_for(at.caller).discard(effect_id))
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

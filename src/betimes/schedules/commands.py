@@ -9,7 +9,18 @@ from cyclopts import Parameter
 from msgspec.structs import replace
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
+from betimes.cli.options import (
+    ACTING,
+    PAGING,
+    TENANT,
+    WRITABLE,
+    Acting,
+    Paging,
+    Tenant,
+    Writable,
+    for_tenant,
+    show_answer,
+)
 from betimes.cli.output import show, show_json
 from betimes.core.checks import check_value
 from betimes.core.instants import parse_seconds
@@ -50,7 +61,7 @@ schedule = DefinitionCommands(
 
 
 @schedule.command
-def trigger(schedule_id: str, /, *, at: Writable = WRITABLE) -> None:
+def trigger(schedule_id: str, /, *, at: Acting = ACTING) -> None:
     """Let a schedule tick now, whatever its status."""
     show_answer(at, lambda bt: bt.schedules.trigger(schedule_id))
 

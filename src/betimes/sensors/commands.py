@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import PAGING, TENANT, WRITABLE, Paging, Tenant, Writable, for_tenant, show_answer
+from betimes.cli.options import ACTING, PAGING, TENANT, Acting, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 
@@ -36,7 +36,7 @@ sensor = DefinitionCommands(
 
 @sensor.command
 def evaluate(
-    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Writable = WRITABLE
+    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Acting = ACTING
 ) -> None:
     """Evaluate a poll sensor now.
 
@@ -75,7 +75,7 @@ def cursor(
     /,
     *,
     state_version: int,
-    at: Writable = WRITABLE,
+    at: Acting = ACTING,
 ) -> None:
     """Move the cursor of a poll sensor; an evaluation under way is recorded as stale.
 
@@ -95,6 +95,6 @@ def cursor(
 
 
 @sensor.command
-def rotate_secret(sensor_id: SensorName, /, *, at: Writable = WRITABLE) -> None:
+def rotate_secret(sensor_id: SensorName, /, *, at: Acting = ACTING) -> None:
     """Give a push sensor a new secret, shown once."""
     show_answer(at, lambda bt: bt.sensors.rotate_secret(sensor_id))
