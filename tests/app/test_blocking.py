@@ -32,6 +32,16 @@ def test_services_are_called_and_waited_for(tmp_path: Path) -> None:
         assert bt.runs.trigger(trigger("sig-1")).reason == "DUPLICATE_IDEMPOTENCY_KEY"
 
 
+def test_what_is_done_is_recorded_with_the_reason_for_it() -> None:
+    with BlockingBetimes("memory://", workers=False) as bt:
+        bt.with_note("a gift for ana").schedules.create(
+            {"schedule_id": "brief", "cron": "0 8 * * *", "target": {"kind": "handler", "name": "brief"}}
+        )
+        bt.schedules.disable("brief")
+        told = bt.ledger.segments({"kind": "schedule"}).items
+        assert [(one.actor, one.note) for one in told] == [("app", "a gift for ana"), ("app", "")]
+
+
 def test_what_is_declared_runs_when_its_time_has_come() -> None:
     bt = BlockingBetimes("memory://", clock=VirtualClock("2026-01-05T09:00:00Z"))
     heard: list[Any] = []

@@ -67,6 +67,7 @@ def test_an_explanation_has_the_fields_of_the_api(tmp_path: Path) -> None:
         "policy",
         "actor",
         "correlation_id",
+        "note",
         "trace",
         "rules",
         "summary",
@@ -136,3 +137,19 @@ def test_a_kind_that_there_is_not_is_not_said_to_be_sound(tmp_path: Path) -> Non
     refused = betimes("verify", "--kind", "acount", "--json", folder=tmp_path)
     assert (refused.code, refused.problem["errors"][0]["path"]) == (STATUS["INVALID"][1], "kind")
     assert "account" in refused.problem["errors"][0]["message"]
+
+
+def test_why_something_was_done_is_told_by_ledger_explain_and_why(tmp_path: Path) -> None:
+    body = '{"cron": "0 8 * * *", "target": {"kind": "handler", "name": "brief"}}'
+    betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=body)
+    paused = betimes("schedule", "disable", "brief", "--note", "the printer is down", "--json", folder=tmp_path)
+    assert (paused.code, paused.json["status"]) == (0, "paused")
+    segment_id = paused.json["segment_id"]
+    noted = "Noted by cli: the printer is down"
+    assert betimes("explain", segment_id, folder=tmp_path).out.splitlines()[1] == noted
+    assert noted in betimes("why", segment_id, folder=tmp_path).out
+    listed = betimes("ledger", "--kind", "schedule", "--json", folder=tmp_path).json["items"]
+    assert [one["note"] for one in listed] == ["the printer is down", ""]
+    assert "the printer is down" in " ".join(betimes("ledger", "--kind", "schedule", folder=tmp_path).out.split())
+    long = betimes("schedule", "enable", "brief", "--note", "n" * 501, "--json", folder=tmp_path)
+    assert (long.code, long.problem["errors"][0]["path"]) == (STATUS["INVALID"][1], "note")

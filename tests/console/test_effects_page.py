@@ -47,7 +47,7 @@ async def test_dead_letters_that_are_chosen_are_let_go_with_the_keyboard(visitin
         await expect(confirm).to_be_enabled()
         await confirm.focus()
         await page.keyboard.press("Enter")
-        await expect(page.get_by_role("dialog")).to_contain_text("1 effect removed")
+        await expect(page.get_by_role("dialog")).to_contain_text("1 dead letter removed")
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("checkbox")).to_have_count(3)
         # A dialog tells that it was closed a moment after it is gone.

@@ -1,6 +1,7 @@
 """Health in the console: how long requests take, how the ledger grows, and whether a stream is sound."""
 
 import re
+from datetime import datetime
 
 import pytest
 from playwright.async_api import expect
@@ -25,6 +26,21 @@ async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served
         await expect(times).to_contain_text("ms")
         await page.get_by_role("heading", name="Ledger").locator("xpath=..").get_by_text("The same as a table").click()
         await expect(page.get_by_role("table", name="Decided a day, newest first")).to_contain_text("2026-03-2")
+
+
+async def test_processes_are_seen_by_real_time_under_a_virtual_clock(visiting: Visiting) -> None:
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    bt.role = "all"
+    async with bt, served(bt) as found, visiting(found.address, zone="UTC") as visit:
+        page = await visit.open("/console/health")
+        row = page.get_by_role("table", name="Processes that work on this database").get_by_role("row", name=bt.name)
+        await expect(row).to_contain_text("all, virtual clock")
+        await expect(row).to_contain_text("active")
+        [process] = (await bt.ledger.processes(virtual=True)).items
+        seen = row.get_by_role("time")
+        shown = datetime.fromisoformat(await seen.get_attribute("datetime") or "")
+        assert process.started_at <= shown <= process.seen_at, "years after what the clock of the streams says"
+        await expect(seen).not_to_contain_text(re.compile("ago|in "))
 
 
 async def test_what_pruning_would_take_is_said_with_the_command_that_does_it(visiting: Visiting) -> None:

@@ -6,9 +6,11 @@ from playwright.async_api import expect
 from tests.console.conftest import Visiting
 from tests.console.dialogs import confirm
 from tests.console.town import Served
-from tests.console.workshop import workshop
+from tests.console.workshop import SCHEDULES, workshop
 
 pytestmark = pytest.mark.browser
+LIST_CALM_MS = 11_000
+"""After which a list may be shown again."""
 
 
 async def test_a_schedule_is_paused_and_that_is_undone_with_the_keyboard(visiting: Visiting) -> None:
@@ -36,6 +38,17 @@ async def test_ticks_appear_as_they_happen(visiting: Visiting) -> None:
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
         await shop.bt.advance(by_s=3600)
         await expect(rows).to_have_count(5)
+
+
+async def test_a_list_shows_by_itself_what_was_decided_meanwhile(visiting: Visiting) -> None:
+    async with workshop(hours=1) as shop, visiting(shop.address, own=True) as visit:
+        await visit.page.clock.install()
+        page = await visit.open("/console/schedules")
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+        await shop.bt.schedules.create({"schedule_id": "newcomer", **SCHEDULES["pulse"]})
+        await shop.bt.schedules.trigger("newcomer")
+        await page.clock.fast_forward(LIST_CALM_MS)
+        await expect(page.get_by_role("row", name="Select newcomer")).to_contain_text("active")
 
 
 async def test_schedules_that_match_are_paused_together_and_some_resumed(visiting: Visiting) -> None:

@@ -35,6 +35,7 @@ SEGMENT = [
     "policy",
     "actor",
     "correlation_id",
+    "note",
 ]
 
 

@@ -79,9 +79,9 @@ class SegmentView(JsonView, frozen=True, kw_only=True):
     verdict: OutcomeView | None
     policy: str
     actor: str
+    correlation_id: Annotated[str, From("correlation")]
     note: str
     """Why it was asked for, in the words of whoever asked; empty if they did not say."""
-    correlation_id: Annotated[str, From("correlation")]
 
 
 class SegmentPage(JsonView, frozen=True):

@@ -2,15 +2,18 @@
  * Acting: look first, then leap.
  *
  * Every change is tried as a dry run, shown with what it would write, and confirmed; only then it is made, once, under a
- * key of its own, and the result is a link to its segment. Whoever may only read is asked to *Operate* first.
+ * key of its own and with a note if there is one, and the result is a link to its segment. Whoever may only read is asked to *Operate* first.
  */
-import { ask, newKey } from "./api.js";
+import { ask, newKey, write } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog } from "./forms.js";
 import { facts, problemBox, table, whyHref } from "./parts.js";
 import { askToOperate, mayAct, mustOperate } from "./session.js";
 import { rawJson } from "./texts.js";
 import { when } from "./time.js";
+
+/** What the server takes of a note. */
+const NOTE_CHARS = "500";
 
 /** @typedef {import("./dom.js").Child} Child */
 /**
@@ -22,11 +25,9 @@ import { when } from "./time.js";
  * @property {unknown} [body]
  * @property {number | string | null} [version] of what is changed
  * @property {Child} [before] what to know first
- * @property {string} [noteIn] where a note goes: `query` or `body`; none without
  * @property {string} [confirmWord] what must be typed to confirm
  * @property {(answer: any) => Child} [preview] how to show the answer of the dry run
  * @property {boolean} [noDryRun] for what has none: its preview is in `before`
- * @property {boolean} [isBatch] whose items, not the request, may have keys
  * @property {string} [key] the Idempotency-Key, where the body holds the same; else one is made
  * @property {boolean} [danger]
  * @property {(answer: any) => void} [done]
@@ -66,7 +67,7 @@ export async function act(action) {
 /** @param {Action} action @param {() => void} close */
 function confirmation(action, close) {
   const key = action.key ?? newKey();
-  const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "200" }));
+  const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: NOTE_CHARS }));
   const word = /** @type {HTMLInputElement} */ (h("input", { type: "text", autocomplete: "off" }));
   const shown = h("div", { role: "status" }, action.noDryRun ? null : h("p", { class: "soft" }, "Trying it…"));
   const confirm = /** @type {HTMLButtonElement} */ (button(action.title, () => carryOut(), {
@@ -77,7 +78,7 @@ function confirmation(action, close) {
   const asks = h(
     "div",
     null,
-    action.noteIn ? field("Note, for the ledger", note) : null,
+    field("Note, for the ledger (optional)", note),
     action.confirmWord === undefined ? null : field(`Type ${action.confirmWord} to confirm`, word),
   );
   const heed =
@@ -85,16 +86,17 @@ function confirmation(action, close) {
   let tried = Boolean(action.noDryRun);
   word.addEventListener("input", heed);
   const asked = (/** @type {boolean} */ dryRun) => ({
-    ...withNote(action, note.value),
+    body: action.body,
     version: action.version,
     dryRun,
-    key: action.isBatch ? undefined : key,
+    key,
+    note: note.value.trim(),
   });
   const carryOut = async () => {
     confirm.disabled = true;
     try {
-      const answer = await ask(action.method, action.path, asked(false));
-      put(shown, done(answer), action.result?.(answer), undoButton(action, answer, close));
+      const { answer, segment } = await write(action.method, action.path, asked(false));
+      put(shown, done(segment ?? answer?.segment_id), action.result?.(answer), undoButton(action, answer, close));
       action.done?.(answer);
       confirm.remove();
       asks.remove();
@@ -128,22 +130,14 @@ function confirmation(action, close) {
   );
 }
 
-/** @param {Action} action @param {string} note */
-function withNote(action, note) {
-  if (!note || !action.noteIn) return { body: action.body };
-  if (action.noteIn === "query") return { body: action.body, query: { note } };
-  return { body: { .../** @type {object} */ (action.body ?? {}), note } };
-}
-
 /** @param {Action} action @param {any} answer @param {() => void} close */
 function undoButton(action, answer, close) {
   const undo = action.undo?.(answer);
-  return undo ? button("Undo…", () => (close(), act(undo)), { class: "small" }) : null;
+  return undo ? h("p", null, button("Undo…", () => (close(), act(undo)), { class: "small" })) : null;
 }
 
-/** @param {any} answer */
-function done(answer) {
-  const id = answer?.segment_id;
+/** @param {string | null | undefined} id of the segment */
+function done(id) {
   return h("p", { class: "done" }, "Done. ", id ? h("a", { href: whyHref(id) }, `Recorded as ${id}`) : null);
 }
 

@@ -47,7 +47,6 @@ function ending(view) {
     scope: "admin",
     method: "DELETE",
     path: "/v1/hold",
-    noteIn: "query",
     before: h("p", null, "What was postponed happens first, the oldest first, once."),
     done: () => view.refresh(),
   };

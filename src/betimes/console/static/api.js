@@ -16,6 +16,7 @@
  * @property {string | null} [at] the instant of a dry run
  * @property {unknown} [policy] the policy of a dry run: overrides of a draft
  * @property {string} [key] the Idempotency-Key of a write
+ * @property {string} [note] why, for the ledger
  * @property {number | string | null} [version] the version that a change is made on condition of
  * @property {string} [authorization] a key, while signing in only
  * @property {boolean} [isFirst] asked before anybody is known to be signed in: a 401 ends no session
@@ -90,6 +91,7 @@ export function headersOf(method, asked) {
   if (asked.at) headers["Betimes-At"] = asked.at;
   if (asked.policy !== undefined && asked.policy !== null) headers["Betimes-Policy"] = asciiJson(asked.policy);
   if (asked.key && !asked.dryRun) headers["Idempotency-Key"] = asked.key;
+  if (asked.note) headers["Betimes-Note"] = encodeURIComponent(asked.note);
   if (asked.version != null) headers["If-Match"] = `"${asked.version}"`;
   return headers;
 }
@@ -104,6 +106,14 @@ function asciiJson(value) {
  * @param {string} method @param {string} path @param {Ask} [asked] @returns {Promise<any>}
  */
 export async function ask(method, path, asked = {}) {
+  return (await write(method, path, asked)).answer;
+}
+
+/**
+ * Ask the API; return the answer's body and the segment that the write has left, or throw a `Problem`.
+ * @param {string} method @param {string} path @param {Ask} [asked] @returns {Promise<{answer: any, segment: string | null}>}
+ */
+export async function write(method, path, asked = {}) {
   const body = asked.toml ?? (asked.body === undefined ? undefined : JSON.stringify(asked.body));
   const request = {
     method,
@@ -124,10 +134,11 @@ export async function ask(method, path, asked = {}) {
       detail: "It may be restarting. What was shown stays; try again.",
     });
   }
-  if (response.status === 204) return null;
+  const segment = response.headers.get("Betimes-Segment");
+  if (response.status === 204) return { answer: null, segment };
   const text = await response.text();
   const told = parse(text);
-  if (response.ok) return told ?? text;
+  if (response.ok) return { answer: told ?? text, segment };
   if (response.status === 401 && !asked.authorization && !asked.isFirst) noteSignedOut();
   throw new Problem({ title: response.statusText, ...(told ?? {}), status: response.status });
 }

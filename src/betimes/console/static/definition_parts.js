@@ -3,6 +3,7 @@
  */
 import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
+import { askedBy } from "./asked_by.js";
 import { h } from "./dom.js";
 import { answer, section, streamLink, table, whyHref } from "./parts.js";
 import { go } from "./router.js";
@@ -97,7 +98,7 @@ export async function versionSection(view, kind, id, name) {
       name: "Since",
       cell: (/** @type {any} */ row) => h("a", { href: whyHref(row.segment.segment_id) }, when(row.segment.at)),
     },
-    { name: "By", cell: (/** @type {any} */ row) => row.segment.actor || "–" },
+    { name: "By", cell: (/** @type {any} */ row) => askedBy(row.segment) },
     { name: "What changed", kind: "text", cell: (/** @type {any} */ row) => row.what },
   ];
   const none = h(

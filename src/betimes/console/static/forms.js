@@ -17,7 +17,7 @@ export function submitButtons(text, close, weight = "primary") {
 }
 
 /**
- * Open a dialog; it closes with Escape, and the focus goes back to where it was.
+ * Open a dialog; it closes with Escape or for the page that a link in it leads to, and the focus goes back to where it was.
  * @param {string} title @param {(close: () => void) => Child} fill @param {{wide?: boolean}} [how] @returns {HTMLDialogElement}
  */
 export function openDialog(title, fill, { wide = false } = {}) {
@@ -29,6 +29,10 @@ export function openDialog(title, fill, { wide = false } = {}) {
     h("div", { class: "dialog-head" }, h("h2", { id }, title), button("Close", close, { class: "small quiet" })),
     fill(close),
   );
+  dialog.addEventListener("click", (event) => {
+    const isElsewhere = event.ctrlKey || event.metaKey || event.shiftKey; // another tab or window opens
+    if (!isElsewhere && /** @type {Element} */ (event.target).closest("a[href]")) close();
+  });
   const before = document.activeElement;
   dialog.addEventListener("close", () => {
     dialog.remove();

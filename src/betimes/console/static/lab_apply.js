@@ -153,7 +153,6 @@ function applyButton(draft, trial, view) {
     path: "/v1/policy",
     body: { overrides: draft.overrides, ...(found ? { backtest_id: trial.detail.backtest_id } : {}) },
     version: draft.inForce.version,
-    noteIn: "body",
     confirmWord: confirmWord(found),
     before: h("div", null, changesOf(draft), prediction(draft, trial)),
     preview: waitingStreams,

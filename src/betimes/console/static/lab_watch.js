@@ -112,7 +112,6 @@ export function rollbackButton(last, candidate, view, toVersion) {
     path: "/v1/policy/rollback",
     body: toVersion === undefined ? {} : { to_version: toVersion },
     version: last.version,
-    noteIn: "body",
     confirmWord: confirmWord(candidate),
     preview: (told) => [changesBetween(last.overrides, told.body.overrides), waitingStreams(told)],
     done: () => view.refresh(),

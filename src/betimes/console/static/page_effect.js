@@ -2,6 +2,7 @@
 import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
+import { onChosen } from "./effect_actions.js";
 import { answer, countText, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { shownJson } from "./texts.js";
 import { durationText, when } from "./time.js";
@@ -12,22 +13,14 @@ export async function show(view) {
   view.title(`Effect ${id}`);
   const effect = await get(`/v1/effects/${part(id)}`, {}, view.signal);
   const isDead = effect.status === "dead";
-  const one = (/** @type {string} */ title, /** @type {string} */ method, /** @type {string} */ path) => () => ({
-    title: `${title} ${id}`,
-    scope: "any:write",
-    method,
-    path: `/v1/effects/${part(id)}${path}`,
-    noteIn: "query",
-    danger: method === "DELETE",
-    done: view.refresh,
-  });
+  const one = (/** @type {string} */ verb) => () => onChosen(view, `${verb} ${id}`, verb.toLowerCase(), [id]);
   put(
     view.main,
     pageHead(
       [h("span", { class: "soft" }, "Effect "), h("span", { class: "id" }, id)],
       [answer(effect.status), " · ", h("code", null, effect.executor), " · ", countText(effect.attempts, "attempts")],
-      isDead ? actionButton("Retry", one("Retry", "POST", "/retry"), { class: "primary" }) : null,
-      isDead ? actionButton("Discard", one("Discard", "DELETE", "")) : null,
+      isDead ? actionButton("Retry", one("Retry"), { class: "primary" }) : null,
+      isDead ? actionButton("Discard", one("Discard")) : null,
     ),
     effect.last_error ? section("Last error", h("p", { class: "error-text" }, effect.last_error)) : null,
     section("What it is", effectFacts(effect)),

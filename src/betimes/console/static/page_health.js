@@ -155,7 +155,7 @@ function snoozedSection(rows, view) {
             ]]),
             done: view.refresh,
           }),
-          { class: "small" },
+          { class: "small", "aria-label": `Ring now: ${one.kind} ${one.id}` },
         ),
     },
   ];

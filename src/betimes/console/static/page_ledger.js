@@ -1,5 +1,6 @@
 /** The ledger: segments as they were committed, with filters. */
 import { get } from "./api.js";
+import { askedBy } from "./asked_by.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
 import { keepFresh } from "./list_page.js";
@@ -62,7 +63,7 @@ function segments(rows) {
         (one.events ?? []).map((/** @type {any} */ event) => event.type).join(", ") || "–",
     },
     { name: "Answer", cell: (/** @type {any} */ one) => (one.verdict ? answer(one.verdict.outcome) : null) },
-    { name: "By", cell: (/** @type {any} */ one) => one.actor || "–" },
+    { name: "By", cell: (/** @type {any} */ one) => askedBy(one) },
     { name: "", kind: "raw", cell: (/** @type {any} */ one) => rawJson(one, "JSON") },
   ];
   const empty = emptyState(

@@ -1,5 +1,6 @@
 /** A run: why it was allowed, how it went step by step, who asked for it. */
 import { get, part, Problem } from "./api.js";
+import { askedBy } from "./asked_by.js";
 import { h, put } from "./dom.js";
 import { between } from "./page_runs.js";
 import { answer, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
@@ -130,7 +131,7 @@ function stepSection(segments) {
       name: "Event",
       cell: (/** @type {any} */ one) => one.events.map((/** @type {any} */ event) => event.type).join(", "),
     },
-    { name: "By", cell: (/** @type {any} */ one) => one.actor || "–" },
+    { name: "By", cell: (/** @type {any} */ one) => askedBy(one) },
     {
       name: "Segment",
       cell: (/** @type {any} */ one) =>

@@ -164,6 +164,7 @@ function circumstances(told, theirs, then) {
     ["Zone", `${zoneFor(theirs)} ${partsOf(Date.parse(told.at), zoneFor(theirs)).offset}`],
     ["Policy", policyFact(told, then)],
     ["Asked by", told.actor || "the clock"],
+    ["Note", told.note || null],
     ["Key", told.key ? h("a", { class: "id", href: `/console/ledger?key=${part(told.key)}` }, told.key) : null],
     [
       "Correlation",

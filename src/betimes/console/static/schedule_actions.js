@@ -22,6 +22,7 @@ export function tickNowButton(view, schedule) {
     method: "POST",
     path: `/v1/schedules/${part(id)}/trigger`,
     body: {},
+    version: schedule.version,
     preview: (told) =>
       h(
         "p",
@@ -65,21 +66,23 @@ function rangeForm(view, schedule, close) {
     field("Runs at once", most),
   ];
   return previewForm(close, fields, () =>
-    backfill(view, schedule.schedule_id, {
+    backfill(view, schedule, {
       from: instantOf(from.value, zone),
       to: instantOf(to.value, zone),
       max_concurrency: Number(most.value),
     }));
 }
 
-/** @param {View} view @param {string} id @param {{from: string, to: string, max_concurrency: number}} body @returns {import("./actions.js").Action} */
-function backfill(view, id, body) {
+/** @param {View} view @param {any} schedule @param {{from: string, to: string, max_concurrency: number}} body @returns {import("./actions.js").Action} */
+function backfill(view, schedule, body) {
+  const id = schedule.schedule_id;
   return {
     title: `Backfill ${id}`,
     scope: SCOPE,
     method: "POST",
     path: `/v1/schedules/${part(id)}/backfills`,
     body,
+    version: schedule.version,
     before: h("p", null, "From ", when(body.from), " to ", when(body.to), "."),
     preview: (told) => backfillPreview(view, id, body, told.body.total),
     result: (told) => h("p", null, countText(told.total, "ticks"), ` to look at, as ${told.backfill_id}.`),

@@ -73,7 +73,6 @@ export function definitionBulk({ noun, path, scope, verbs, filter, refresh, lost
     method: "POST",
     path: `${path}/bulk`,
     body: { action, ...which },
-    noteIn: "body",
     preview: (answer) => [
       outcomeView(answer.body, noun, "would be changed"),
       action === "disable" && lost ? lostView(answer.body.items, lost) : null,
