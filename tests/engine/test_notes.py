@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from betimes.catalogue import DECIDERS
 from betimes.core.errors import Invalid
+from betimes.core.policies import PolicyBook
 from betimes.core.segments import NOTE_CHARS_MAX, Segment
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Submission
-from betimes.engine.policies import PolicyBook
 from betimes.engine.replay import verify
 from betimes.engine.store import LedgerQuery
 from betimes.engine.tenants.decide import tenant_decider
@@ -95,6 +95,7 @@ def test_every_command_of_the_product_takes_a_note() -> None:
     own = set()
     for kind in kinds.by_name.values():
         for command in kind.command_classes:
+            assert issubclass(command, msgspec.Struct)
             config = command.__struct_config__
             assert not config.forbid_unknown_fields, command
             assert not config.array_like, command

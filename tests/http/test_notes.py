@@ -205,6 +205,7 @@ async def test_named_dead_letters_are_one_operation_and_what_cannot_be_is_said()
         assert {one["code"] for one in done["skipped_first"]} == {"NOT_FOUND"}
         [operation] = await _newest(s, "operation")
         assert (operation["command"]["subjects"], operation["note"]) == (ids[:1], "old")
-        for body in ({}, {"ids": ids, "filter": {}}, {"ids": []}):
+        bodies: tuple[Any, ...] = ({}, {"ids": ids, "filter": {}}, {"ids": []})
+        for body in bodies:
             wrong = await s.client("POST", "/v1/effects/retry", body)
             assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, "ids")

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from betimes.admin.service import KeyView, NewKey, Rotation, SecretKeyView, Tenants
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import ACTING, EVERYBODY, TENANT, Acting, Tenant, on
+from betimes.cli.options import EVERYBODY, NOTED, TENANT, Noted, Tenant, on
 from betimes.cli.output import say, show
 from betimes.core.checks import check_value
 from betimes.core.streams import checked_stream
@@ -35,7 +35,7 @@ def create(
     scope: Annotated[list[str], Parameter(negative=(), consume_multiple=True)],
     name: str = "cli",
     expires_at: str | None = None,
-    at: Acting = ACTING,
+    at: Noted = NOTED,
 ) -> None:
     """Make a key and show its secret, once.
 
@@ -65,7 +65,7 @@ def list_(*, at: Tenant = TENANT) -> None:
 
 
 @app.command
-def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Acting = ACTING) -> None:
+def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Noted = NOTED) -> None:
     """Give a key a new secret; the old one lives on for a while.
 
     Parameters
@@ -80,7 +80,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Acting = ACTING) -> N
 
 
 @app.command
-def revoke(key_id: str, /, *, at: Acting = ACTING) -> None:
+def revoke(key_id: str, /, *, at: Noted = NOTED) -> None:
     """End a key at once, both its secrets.
 
     Parameters

@@ -7,6 +7,7 @@ from datetime import datetime
 from betimes.core.datetimes import moment
 from betimes.core.errors import BetimesError, NotFound, StoreError
 from betimes.core.instants import render
+from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
 from betimes.domain.json_view import JsonView
 from betimes.domain.operations.service import record_operation
@@ -39,19 +40,7 @@ class Wakes(Service):
         stream = await self._found(kind, id)
         await record_operation(self, "streams", "wake", [f"{kind}:{id}"], note=note)
         before = await self._row(stream)
-        error = recorded = None
-        try:
-            recorded = await self.engine.wake(
-                stream,
-                actor=self.caller.actor,
-                correlation=self.caller.correlation,
-                note=note or self.caller.note,
-            )
-        # The store's trouble says nothing about the stream.
-        except StoreError:
-            raise
-        except BetimesError as failure:
-            error = str(failure)
+        recorded, error = await self._ring(stream, note or self.caller.note)
         row = await self._row(stream)
         is_moved = row.version > before.version
         is_rung = is_moved and error is None
@@ -67,6 +56,17 @@ class Wakes(Service):
             snoozed_until=moment(row.snooze_until),
             segment_id=f"{kind}:{id}:{row.version}" if is_moved else None,
         )
+
+    async def _ring(self, stream: StreamId, note: str) -> tuple[Recorded | None, str | None]:
+        """Wake a stream; return what is recorded of it, or what it fails with."""
+        caller = self.caller
+        try:
+            return await self.engine.wake(stream, actor=caller.actor, correlation=caller.correlation, note=note), None
+        # The store's trouble says nothing about the stream.
+        except StoreError:
+            raise
+        except BetimesError as failure:
+            return None, str(failure)
 
     def _why_held(self, stream: StreamId) -> str | None:
         hold = self.engine.holds.by_tenant.get(stream.tenant)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from cyclopts import App, Parameter
 
 from betimes.cli.documents import File, document
-from betimes.cli.options import ACTING, PAGING, TENANT, Acting, Paging, Tenant, for_tenant, show_answer
+from betimes.cli.options import NOTED, PAGING, TENANT, Noted, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 
 if TYPE_CHECKING:  # what a command does not use need not be loaded
@@ -67,7 +67,7 @@ class DefinitionCommands:
         def show_(id: str, /, *, at: Tenant = TENANT) -> None:
             show_answer(at, lambda bt: self.service(bt).get(id))
 
-        def delete(id: str, /, *, at: Acting = ACTING) -> None:
+        def delete(id: str, /, *, at: Noted = NOTED) -> None:
             for_tenant(at, lambda bt: self.service(bt).delete(id))
             show({f"{self.noun}_id": id, "status": "deleted"}, json=at.json)
 
@@ -75,7 +75,7 @@ class DefinitionCommands:
         app.command(delete, name="delete", help=f"Delete {article} {self.noun}.")
 
     def _switch(self, verb: str) -> Callable[..., None]:
-        def switch(id: str, /, *, at: Acting = ACTING) -> None:
+        def switch(id: str, /, *, at: Noted = NOTED) -> None:
             show_answer(at, lambda bt: getattr(self.service(bt), verb)(id))
 
         return switch
@@ -100,7 +100,7 @@ class DefinitionCommands:
             file: Annotated[File, Parameter(help=_FILE_HELP)],
             /,
             *,
-            at: Acting = ACTING,
+            at: Noted = NOTED,
         ) -> None:
             body = document(file)
             show_answer(at, lambda bt: self.service(bt).put(id, body), exists=False)

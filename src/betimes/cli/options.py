@@ -109,7 +109,7 @@ class Writable(Tenant):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Acting(Writable):
+class Noted(Writable):
     """The same, for a command that leaves something on the ledger."""
 
     note: str = ""
@@ -149,7 +149,7 @@ def check_zone(name: str) -> str:
     return name
 
 
-AT, READABLE, TENANT, WRITABLE, ACTING, PAGING = At(), Readable(), Tenant(), Writable(), Acting(), Paging()
+AT, READABLE, TENANT, WRITABLE, NOTED, PAGING = At(), Readable(), Tenant(), Writable(), Noted(), Paging()
 """What a command works on unless it is told; they are frozen, so all commands share them."""
 
 

@@ -77,13 +77,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
             return
-        texts = (
-            ("key", self.key or ""),
-            ("collection", self.collection),
-            ("actor", self.actor),
-            ("correlation", self.correlation),
-            ("cause", self.cause),
-        )
+        texts = [(name, getattr(self, name) or "") for name in ("key", "collection", "actor", "correlation", "cause")]
         problems = tuple(
             (name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
             for name, text in texts

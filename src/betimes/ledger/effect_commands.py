@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from betimes.cli.bootstrap import Application
-from betimes.cli.options import ACTING, READABLE, Acting, Readable, Tenant, on
+from betimes.cli.options import NOTED, READABLE, Noted, Readable, Tenant, on
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 from betimes.domain.paging import Listing, Page
@@ -88,13 +88,13 @@ def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
 
 
 @app.command
-def retry(effect_id: EffectName, /, *, at: Acting = ACTING) -> None:
+def retry(effect_id: EffectName, /, *, at: Noted = NOTED) -> None:
     """Give a dead letter fresh attempts."""
     show(on(at.target, lambda application: application.effects_for(at.caller).retry(effect_id)), json=at.json)
 
 
 @app.command
-def discard(effect_id: EffectName, /, *, at: Acting = ACTING) -> None:
+def discard(effect_id: EffectName, /, *, at: Noted = NOTED) -> None:
     """Remove a dead letter for good."""
     on(at.target, lambda application: application.effects_for(at.caller).discard(effect_id))
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

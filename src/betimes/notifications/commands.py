@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from betimes.cli.options import ACTING, PAGING, TENANT, Acting, Paging, Tenant, show_answer
+from betimes.cli.options import NOTED, PAGING, TENANT, Noted, Paging, Tenant, show_answer
 
 notification = App(
     name="notification",
@@ -25,13 +25,13 @@ def show_(event_id: EventId, /, *, at: Tenant = TENANT) -> None:
 
 
 @notification.command
-def cancel(event_id: EventId, /, *, at: Acting = ACTING) -> None:
+def cancel(event_id: EventId, /, *, at: Noted = NOTED) -> None:
     """Cancel a notification that waits: nobody hears it."""
     show_answer(at, lambda bt: bt.notifications.cancel(event_id, trace=at.json))
 
 
 @notification.command
-def release(event_id: EventId, /, *, at: Acting = ACTING) -> None:
+def release(event_id: EventId, /, *, at: Noted = NOTED) -> None:
     """Send a notification that waits now, unless it has expired or the person is banned or opted out."""
     show_answer(at, lambda bt: bt.notifications.release(event_id, trace=at.json))
 

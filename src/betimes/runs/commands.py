@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from betimes.cli.options import ACTING, PAGING, TENANT, Acting, Paging, Tenant, show_answer
+from betimes.cli.options import NOTED, PAGING, TENANT, Noted, Paging, Tenant, show_answer
 from betimes.runs.views import RunHandler, RunStatus
 
 COLUMNS = ("run_id", "account_id", "trigger_type", "status", "handler", "allowed_at", "finished_at", "error")
@@ -24,7 +24,7 @@ def show_trigger(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
 
 
 @trigger.command
-def cancel(key: TriggerKey, /, *, at: Acting = ACTING) -> None:
+def cancel(key: TriggerKey, /, *, at: Noted = NOTED) -> None:
     """Drop a trigger that waits, with all that joined it."""
     show_answer(at, lambda bt: bt.runs.cancel_trigger(key))
 

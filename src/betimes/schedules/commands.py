@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from betimes.cli.definitions import DefinitionCommands
 from betimes.cli.options import (
-    ACTING,
+    NOTED,
     PAGING,
     TENANT,
     WRITABLE,
-    Acting,
+    Noted,
     Paging,
     Tenant,
     Writable,
@@ -61,7 +61,7 @@ schedule = DefinitionCommands(
 
 
 @schedule.command
-def trigger(schedule_id: str, /, *, at: Acting = ACTING) -> None:
+def trigger(schedule_id: str, /, *, at: Noted = NOTED) -> None:
     """Let a schedule tick now, whatever its status."""
     show_answer(at, lambda bt: bt.schedules.trigger(schedule_id))
 

@@ -231,9 +231,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         stream = backfill_stream(self.caller.tenant, generated_id("bf", key))
         for _ in range(PATCH_TRIES):
             schedule: ScheduleState = await self.require_state(self.stream("schedule", schedule_id))
-            if if_match not in (None, schedule.version):
-                told = f"the schedule {schedule_id!r} is at version {schedule.version}, not {if_match}; read it again"
-                raise VersionMismatch(told)
+            _demand_version(schedule_id, schedule, if_match)
             # Counting may take long, so it happens outside the lock; a definition that changed meanwhile is refused.
             total = await asyncio.to_thread(_count_ticks, schedule.definition, from_at, to_at)
             command = StartBackfill(schedule_id, from_at, to_at, request.max_concurrency, total, schedule.version)
@@ -278,6 +276,12 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         if state.schedule_id != schedule_id:
             raise NotFound(f"there is no backfill {backfill_id!r} of the schedule {schedule_id!r}")
         return state
+
+
+def _demand_version(schedule_id: str, schedule: ScheduleState, expected: int | None) -> None:
+    if expected not in (None, schedule.version):
+        told = f"the schedule {schedule_id!r} is at version {schedule.version}, not {expected}; read it again"
+        raise VersionMismatch(told)
 
 
 def _count_ticks(definition: ScheduleDefinition, from_at: Instant, to_at: Instant) -> int:

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from betimes.cli.definitions import DefinitionCommands
-from betimes.cli.options import ACTING, PAGING, TENANT, Acting, Paging, Tenant, for_tenant, show_answer
+from betimes.cli.options import NOTED, PAGING, TENANT, Noted, Paging, Tenant, for_tenant, show_answer
 from betimes.cli.output import show
 from betimes.core.errors import Invalid
 
@@ -36,7 +36,7 @@ sensor = DefinitionCommands(
 
 @sensor.command
 def evaluate(
-    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Acting = ACTING
+    sensor_id: SensorName, /, *, dry_run: Annotated[bool, Parameter(negative=())] = False, at: Noted = NOTED
 ) -> None:
     """Evaluate a poll sensor now.
 
@@ -75,7 +75,7 @@ def cursor(
     /,
     *,
     state_version: int,
-    at: Acting = ACTING,
+    at: Noted = NOTED,
 ) -> None:
     """Move the cursor of a poll sensor; an evaluation under way is recorded as stale.
 
@@ -95,6 +95,6 @@ def cursor(
 
 
 @sensor.command
-def rotate_secret(sensor_id: SensorName, /, *, at: Acting = ACTING) -> None:
+def rotate_secret(sensor_id: SensorName, /, *, at: Noted = NOTED) -> None:
     """Give a push sensor a new secret, shown once."""
     show_answer(at, lambda bt: bt.sensors.rotate_secret(sensor_id))
