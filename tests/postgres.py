@@ -33,7 +33,7 @@ PORT = 5432
 PATIENCE: dict[str, float] = {"lock_timeout_s": HANGS_S, "idle_timeout_s": HANGS_S, "connect_timeout_s": HANGS_S}
 """For stores whose time-outs are not what is tested: the usual ones are met by whoever gets no core for seconds."""
 _numbers = count(1)
-TABLES = ("stream", "ledger", "key", "effect", "policy", "head", "tally", "tally_position", "process")
+TABLES = ("stream", "ledger", "key", "effect", "policy", "head", "tally", "tally_position", "process", "alarm_lag")
 SMALL_BYTES = 400_000
 """Tables up to this size are emptied row by row: truncating takes six times as long, whatever is in them."""
 EMPTY = """

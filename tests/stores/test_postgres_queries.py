@@ -225,6 +225,9 @@ async def _fill_ledger(connection: Any, schema: str, count: int) -> None:
         ("keys_like", LIKE | {"collections": ["thing"], "now": None, "looked_at": 9}, "using key_pkey"),
         ("tenant_backlog", LIKE | {"now": None, "held": None}, "using stream_tenant_snoozed"),
         ("tenant_backlog", LIKE | {"now": None, "held": None}, "using effect_dead"),
+        ("executor_backlog", LIKE | {"executors_max": 50}, "using effect_tenant_call"),
+        ("executor_backlog", LIKE | {"executors_max": 50}, "using effect_send"),
+        ("alarm_lags", {"tenant": "acme", "since_at": 0, "until_at": 9}, "using alarm_lag_pkey"),
     ],
 )
 async def test_a_query_uses_its_index(name: str, values: dict[str, Any], index: str) -> None:

@@ -86,7 +86,9 @@ class Batch:
         self.answers: dict[KeyId, tuple[str, Recorded]] = {}
         """The request and the answer of every key used here."""
         self.changes = Changes()
-        self.writer = writer or DecisionWriter(self.changes, settings)
+        rows = DecisionWriter(self.changes, settings)
+        self.writer = writer or rows
+        self.rung = rows.rung
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
         self.holds: dict[str, TenantHold] = {}

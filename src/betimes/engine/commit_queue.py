@@ -44,6 +44,7 @@ from betimes.core.errors import (
 from betimes.core.instants import Instant, seconds
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
+from betimes.engine.alarm_lag import AlarmLagCounters
 from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import FairQueue, Job
@@ -99,6 +100,7 @@ class CommitQueue:
         self.alarm_set: Callable[[Instant], None] = lambda at: None
         """Told of the earliest alarm of every commit."""
         self.observe: Observer | None = None
+        self.alarm_lag = AlarmLagCounters()
         transactions.on_commit = self._hand_on
         self._has_stopped = False
 
@@ -286,6 +288,7 @@ class CommitQueue:
                 self.observe(batch.changes.segments)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
             _log.exception("an observer of commits failed")
+        self.alarm_lag.count(batch.rung)
         for effect in batch.changes.effects:
             if effect.is_leased:
                 continue  # begun by whoever took it

@@ -79,6 +79,8 @@ class Engine:
         """Decodes a listed row and keeps it cached, for whoever is about to submit a command to its stream."""
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         self._queue.observe = observe
+        self.alarm_lag = self._queue.alarm_lag
+        """How late the alarms were that this process rang."""
         self._hold_watch = HoldWatch(store, self.kinds, self._policies.holds, settings.poll_s, report)
         self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
         if any(decider.heeds for decider in deciders):
@@ -157,6 +159,7 @@ class Engine:
         await stop_tasks([queue])
         self._queue.abandon()
         self._tasks.clear()
+        await self.alarm_lag.write_rest(self.store, self._report)
         await self.store.close()
 
     async def __aenter__(self) -> Self:

@@ -9,7 +9,8 @@ twice, and whoever comes next goes on exactly there. Emptied, it is counted agai
 **Upcoming alarms** and what is due are counted along an index. Where a tenant has more than can be counted in time, an
 index of every `SAMPLE`th stream is counted in its place.
 
-**Processes** tell the store that they are alive; one that has not for long is forgotten.
+**Processes** tell the store that they are alive; one that has not for long is forgotten. They also add up there how
+late the alarms were that they rang, by the hour; that is no projection of the ledger, and two days of it are kept.
 
 Every answer has a bound that does not depend on how much there is.
 """
@@ -155,6 +156,28 @@ TenantBacklog: TypeAlias = Backlog
 """The work that is owed to one tenant; every count stops at the limit that was asked for."""
 
 
+class ExecutorBacklog(NamedTuple):
+    """The effects of a tenant that wait for one executor; the count stops at the limit that was asked for."""
+
+    executor: str
+    total: int
+    first_at: Instant | None
+    """When the first of them is due, or the lease on it ends; `None` of commands to other streams, due at once."""
+
+
+class AlarmLagEntry(NamedTuple):
+    """Alarms of a tenant that rang in an hour, at most so late."""
+
+    tenant: str
+    at: Instant
+    """The beginning of the hour."""
+    bound: int
+    """In microseconds; there is another entry for those that were less late than the next lower bound."""
+    total: int
+    most: int
+    """How late the latest of them was."""
+
+
 LIVE = 3 * 10_000_000
 """A process that was silent for longer is not taken to be alive."""
 CLOSED = "closed"
@@ -269,6 +292,18 @@ class ReadModel(Protocol):
         """Return keys that are kept and begin with a text, of each collection the first `limit`."""
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog: ...
+
+    async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[ExecutorBacklog]:
+        """Return the effects of a tenant that have not ended, by executor, in the order of their names.
+
+        Of each executor up to `limit` are counted, along an index.
+        """
+
+    async def add_alarm_lags(self, entries: Sequence[AlarmLagEntry], *, forget_before: Instant) -> None:
+        """Add alarms that rang to those of the same tenant, hour and bound; forget the hours before an instant."""
+
+    async def alarm_lags(self, tenant: str, since_at: Instant, until_at: Instant) -> list[AlarmLagEntry]:
+        """Return what was added of a tenant for hours from `since_at` until before `until_at`."""
 
     async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
         """Note that a process is alive, and forget those that were last seen before an instant."""

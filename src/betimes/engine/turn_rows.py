@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from betimes.core.canonical import CANONICAL, encode
-from betimes.core.deciders import Call, Command, Decision, Effect, Event
+from betimes.core.deciders import Call, Command, Decision, Effect, Event, Wake
 from betimes.core.errors import Fault, TooLarge
-from betimes.core.instants import SECOND
+from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded, Segment, chained_digest, write_note
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
@@ -30,6 +30,8 @@ class DecisionWriter:
         self._changes = changes
         self._settings = settings
         self._asked: tuple[Command | None, str] = (None, "")
+        self.rung: list[tuple[str, Instant, int]] = []
+        """Of every alarm that rang: whose it is, when, and how late."""
 
     def write(
         self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
@@ -46,6 +48,9 @@ class DecisionWriter:
         if decision.effects:
             changes.effects += _effects(own, decision.effects, turn, settings)
         # From here on nothing can fail: a decision that cannot be written has left the batch as it was.
+        if command.__class__ is Wake and own.alarm_at is not None:
+            now, due_at = turn.now, command.held_until_at or own.alarm_at
+            self.rung.append((stream.tenant, now, now - due_at))
         own.advance(first)
         changes.segments.append(first.segment)
         for live, after in afters:

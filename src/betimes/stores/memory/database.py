@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from betimes.core.instants import Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, KeyId, StreamId
-from betimes.engine.read_model import ProcessRow, TallyPosition
+from betimes.engine.read_model import AlarmLagEntry, ProcessRow, TallyPosition
 from betimes.engine.store import SEND, DeadSend, KeyWrite, SeenKey, StreamWrite
 from betimes.stores.memory.effects import MemoryEffect
 
@@ -34,6 +34,7 @@ class MemoryDatabase:
         self.tally: dict[tuple[int, str, Instant, str, str, str], tuple[int, int, int]] = {}
         self.tally_position = TallyPosition()
         self.processes: dict[str, ProcessRow] = {}
+        self.alarm_lags: dict[tuple[str, Instant, int], AlarmLagEntry] = {}
         self.holders: dict[Hashable, object] = {}
         self.released = asyncio.Event()
         self.seq = 0

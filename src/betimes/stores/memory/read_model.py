@@ -210,6 +210,28 @@ class MemoryReadModel:
             min(sum(bool(e.last_error) for e in owed if e.write.executor != SEND), limit),
         )
 
+    async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[contract.ExecutorBacklog]:
+        owed: dict[str, list[Instant]] = {}
+        for effect in self.database.effects.values():
+            if effect.write.id.tenant == tenant and effect.status in ("pending", "leased"):
+                owed.setdefault(effect.write.executor, []).append(effect.next_attempt_at or 0)
+        return [
+            contract.ExecutorBacklog(name, min(len(ats), limit), None if name == SEND else min(ats))
+            for name, ats in sorted(owed.items())[:executors_max]
+        ]
+
+    async def add_alarm_lags(self, entries: Sequence[contract.AlarmLagEntry], *, forget_before: Instant) -> None:
+        known = self.database.alarm_lags
+        for entry in entries:
+            *_, total, most = known.get(entry[:3], entry._replace(total=0))
+            known[entry[:3]] = entry._replace(total=entry.total + total, most=max(entry.most, most))
+        for name in [name for name in known if name[1] < forget_before]:
+            del known[name]
+
+    async def alarm_lags(self, tenant: str, since_at: Instant, until_at: Instant) -> list[contract.AlarmLagEntry]:
+        found = self.database.alarm_lags.values()
+        return sorted(entry for entry in found if entry.tenant == tenant and since_at <= entry.at < until_at)
+
     async def beat(self, process: contract.ProcessRow, *, forget_before: Instant) -> None:
         known = self.database.processes
         known[process.name] = process

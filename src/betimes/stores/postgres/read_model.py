@@ -14,7 +14,9 @@ from betimes.core.segments import Segment, segment_of
 from betimes.core.streams import StreamId
 from betimes.engine.read_model import (
     AlarmCount,
+    AlarmLagEntry,
     AlarmPlace,
+    ExecutorBacklog,
     KindRange,
     NamedKey,
     NamedStream,
@@ -34,6 +36,7 @@ from betimes.stores.postgres import rows
 from betimes.stores.postgres.sessions import Sessions
 from betimes.stores.postgres.statements import Prepared
 
+LAG_ARRAYS = ("tenants", "ats", "bounds", "counts", "mosts")
 ENTRY_ARRAYS = ("levels", "tenants", "ats", "kinds", "outcomes", "reasons", "counts", "firsts", "lasts")
 
 
@@ -149,6 +152,20 @@ class PostgresReadModel:
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
         [(*counts, orphaned, failing)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
         return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int]), failing))
+
+    async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[ExecutorBacklog]:
+        found = await self._rows("executor_backlog", tenant=tenant, limit=limit, executors_max=executors_max)
+        return [ExecutorBacklog(*record) for record in found]
+
+    async def add_alarm_lags(self, entries: Sequence[AlarmLagEntry], *, forget_before: Instant) -> None:
+        # In one order, so that two processes that add to the same hours do not wait in a circle.
+        columns = [list(column) for column in zip(*sorted(entries), strict=True)] or [[]] * len(LAG_ARRAYS)
+        arrays = dict(zip(LAG_ARRAYS, columns, strict=True))
+        await self._sessions.write(self._statement("add_alarm_lags", **arrays, forget_before=forget_before))
+
+    async def alarm_lags(self, tenant: str, since_at: Instant, until_at: Instant) -> list[AlarmLagEntry]:
+        found = await self._rows("alarm_lags", tenant=tenant, since_at=since_at, until_at=until_at)
+        return [AlarmLagEntry(*record) for record in found]
 
     async def beat(self, process: ProcessRow, *, forget_before: Instant) -> None:
         told = [*process[:3], encode(list(process.executors)), *process[4:]]

@@ -208,6 +208,63 @@ SELECT
         WHERE last_error <> ''
     );
 
+-- executor_backlog: effects of a tenant that have not ended, by executor; from each name the next one is looked up
+WITH RECURSIVE name AS (
+    (
+        SELECT executor FROM betimes.effect
+        WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+        ORDER BY executor LIMIT 1
+    )
+    UNION ALL
+    SELECT next.executor FROM name CROSS JOIN LATERAL (
+        SELECT e.executor FROM betimes.effect e
+        WHERE e.tenant = :tenant AND e.executor > name.executor AND e.executor <> 'send'
+            AND e.status IN ('pending', 'leased')
+        ORDER BY e.executor LIMIT 1
+    ) next
+), bounded AS (
+    SELECT executor FROM name LIMIT :executors_max
+)
+SELECT bounded.executor, counted.many, earliest.next_attempt_at
+FROM bounded
+CROSS JOIN LATERAL (
+    SELECT count(*) AS many FROM (
+        SELECT FROM betimes.effect e
+        WHERE e.tenant = :tenant AND e.executor = bounded.executor AND e.executor <> 'send'
+            AND e.status IN ('pending', 'leased')
+        LIMIT :limit
+    ) calls
+) counted
+CROSS JOIN LATERAL (
+    SELECT e.next_attempt_at FROM betimes.effect e
+    WHERE e.tenant = :tenant AND e.executor = bounded.executor AND e.executor <> 'send'
+        AND e.status IN ('pending', 'leased')
+    ORDER BY e.next_attempt_at LIMIT 1
+) earliest
+UNION ALL
+SELECT 'send', sends.many, NULL FROM (
+    SELECT count(*) AS many FROM (
+        SELECT FROM betimes.effect
+        WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+    ) waiting
+) sends
+WHERE sends.many > 0
+ORDER BY 1 LIMIT :executors_max;
+
+-- add_alarm_lags: alarms that rang, on top of those that are there, and no hours from before an instant
+WITH forgotten AS (
+    DELETE FROM betimes.alarm_lag WHERE at + 0 < :forget_before
+)
+INSERT INTO betimes.alarm_lag AS t (tenant, at, bound, count, most)
+SELECT e.* FROM unnest(
+    :tenants::text[], :ats::bigint[], :bounds::bigint[], :counts::bigint[], :mosts::bigint[]
+) e
+ON CONFLICT (tenant, at, bound) DO UPDATE SET count = t.count + excluded.count, most = greatest(t.most, excluded.most);
+
+-- alarm_lags: how late the alarms of a tenant rang, by hour and bound
+SELECT tenant, at, bound, count, most FROM betimes.alarm_lag
+WHERE tenant = :tenant AND at >= :since_at AND at < :until_at ORDER BY at, bound;
+
 -- beat: a process that is alive, and no more those that were last seen long ago
 WITH forgotten AS (
     DELETE FROM betimes.process WHERE seen_at < :forget_before AND name <> :told_name

@@ -130,6 +130,17 @@ class SqliteReadModel:
             )
         )
 
+    async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[contract.ExecutorBacklog]:
+        found = await self._rows("executor_backlog", tenant=tenant, limit=limit, executors_max=executors_max)
+        return [contract.ExecutorBacklog(*columns) for columns in found]
+
+    async def add_alarm_lags(self, entries: Sequence[contract.AlarmLagEntry], *, forget_before: Instant) -> None:
+        await self._write(_add_alarm_lags, entries, forget_before)
+
+    async def alarm_lags(self, tenant: str, since_at: Instant, until_at: Instant) -> list[contract.AlarmLagEntry]:
+        found = await self._rows("alarm_lags", tenant=tenant, since_at=since_at, until_at=until_at)
+        return [contract.AlarmLagEntry(*columns) for columns in found]
+
     async def beat(self, process: contract.ProcessRow, *, forget_before: Instant) -> None:
         row = {**process._asdict(), "executors": encode(list(process.executors))}
         await self._write(_beat, row, forget_before)
@@ -178,6 +189,11 @@ def _trim_tally(connection: Connection, minutes_from: Instant, hours_from: Insta
 def _reset_tally(connection: Connection) -> None:
     connection.change("empty_tally", {})
     connection.change("reset_tally", {})
+
+
+def _add_alarm_lags(connection: Connection, entries: Sequence[contract.AlarmLagEntry], before_at: Instant) -> None:
+    connection.change_rows("add_alarm_lags", entries)
+    connection.change("forget_alarm_lags", {"before_at": before_at})
 
 
 def _beat(connection: Connection, row: dict[str, Any], before_at: Instant) -> None:

@@ -6,7 +6,9 @@ from betimes.core.errors import Fenced
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant
 from betimes.core.streams import KeyId, StreamId
 from betimes.engine.read_model import (
+    AlarmLagEntry,
     AlarmPlace,
+    ExecutorBacklog,
     KindRange,
     NamedKey,
     NamedStream,
@@ -17,10 +19,23 @@ from betimes.engine.read_model import (
     TallyRange,
     UpcomingQuery,
 )
-from betimes.engine.store import LedgerQuery, StreamQuery
+from betimes.engine.store import EffectStatus, LedgerQuery, StreamQuery
 from betimes.testing.conformance.expectations import expect, expect_equal
 from betimes.testing.conformance.pairs import Pair
-from betimes.testing.conformance.samples import A, B, C, call, causing, deleted, keyed, moved, settled, stream, together
+from betimes.testing.conformance.samples import (
+    A,
+    B,
+    C,
+    call,
+    causing,
+    deleted,
+    keyed,
+    moved,
+    send,
+    settled,
+    stream,
+    together,
+)
 
 LEASE_S = 10.0
 FIRST: Instant = 20_000 * DAY
@@ -276,6 +291,43 @@ async def calls_of_a_tenant_that_failed_and_are_tried_again_are_counted(pair: Pa
     owed = await pair.two.tenant_backlog("acme", 100)
     expect_equal((owed.effects_pending, owed.effects_failing), (3, 2), "calls that are owed, and those that failed")
     expect_equal((await pair.two.tenant_backlog("other", 100)).effects_failing, 0, "of that tenant only")
+
+
+async def effects_that_have_not_ended_are_counted_by_executor(pair: Pair) -> None:
+    now = pair.clock()
+    made = [("x", 3), ("y", 1), ("z", 9), ("y", 2)]
+    calls = [call(A, 1, now + s, place=place, executor=name) for place, (name, s) in enumerate(made)]
+    await pair.commit(causing(A, 1, now, *calls, send(A, 1, now, B, place=len(made))))
+    await pair.commit(causing(B, 1, now, call(B, 1, now, executor="done")))
+    await pair.commit(causing(C, 1, now, call(C, 1, now, executor="dead")))
+    await pair.commit(causing(of := stream("e", tenant="other"), 1, now, call(of, 1, now, executor="x")))
+    for lease in await pair.one.lease_calls(["done", "dead"], 10):
+        status: EffectStatus = "done" if lease.call.executor == "done" else "dead"
+        await pair.commit(settled(lease.call.id, lease.call.fence, status, now))
+    sends = ExecutorBacklog("send", 1, None)
+    owed = [sends, ExecutorBacklog("x", 1, now + 3), ExecutorBacklog("y", 2, now + 1), ExecutorBacklog("z", 1, now + 9)]
+    expect_equal(await pair.two.executor_backlog("acme", 100, 100), owed, "of one tenant, in the order of their names")
+    capped = [one._replace(total=1) for one in owed]
+    expect_equal(await pair.two.executor_backlog("acme", 1, 100), capped, "up to the limit of each")
+    expect_equal(await pair.two.executor_backlog("acme", 100, 2), owed[:2], "of so many executors")
+    pair.clock.advance_to(now + 10)
+    [lease] = await pair.one.lease_calls(["z"], 1)
+    [*_, taken] = await pair.two.executor_backlog("acme", 100, 100)
+    expect(taken.total == 1 and taken.first_at is not None and taken.first_at > now + 9, "one that is leased is owed")
+    expect_equal(await pair.two.executor_backlog("nobody", 100, 100), [], "of a tenant that has none")
+
+
+async def how_late_alarms_rang_is_added_up(pair: Pair) -> None:
+    first = [AlarmLagEntry("acme", FIRST, 10, 2, 9), AlarmLagEntry("acme", FIRST, 20, 1, 15)]
+    await pair.one.add_alarm_lags(first, forget_before=FIRST)
+    more = [AlarmLagEntry("acme", FIRST + HOUR, 10, 1, 3), AlarmLagEntry("acme", FIRST, 10, 3, 4)]
+    await pair.two.add_alarm_lags([*more, AlarmLagEntry("other", FIRST, 10, 7, 7)], forget_before=FIRST)
+    summed = [AlarmLagEntry("acme", FIRST, 10, 5, 9), first[1], more[0]]
+    expect_equal(await pair.one.alarm_lags("acme", FIRST, FIRST + DAY), summed, "by hour and bound, the latest of both")
+    expect_equal(await pair.one.alarm_lags("acme", FIRST + HOUR, FIRST + DAY), more[:1], "from an hour on")
+    expect_equal(await pair.one.alarm_lags("acme", FIRST, FIRST + HOUR), summed[:2], "until before an hour")
+    await pair.one.add_alarm_lags([], forget_before=FIRST + HOUR)
+    expect_equal(await pair.two.alarm_lags("acme", FIRST, FIRST + DAY), more[:1], "old hours are forgotten")
 
 
 async def processes_are_known_while_they_tell_of_themselves(pair: Pair) -> None:

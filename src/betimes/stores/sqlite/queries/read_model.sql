@@ -176,6 +176,55 @@ SELECT json_array(
     ) WHERE last_error <> '')
 );
 
+-- executor_backlog: Effects of a tenant that have not ended, by executor: from each name the next one is looked up, so that
+-- the cost does not depend on how many wait behind the limit.
+SELECT json_group_array(json_array(executor, many, first_at)) FROM (
+    WITH RECURSIVE name (executor) AS (
+        SELECT min(executor) FROM effect INDEXED BY effect_tenant_open
+        WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+        UNION ALL
+        SELECT (
+            SELECT min(e.executor) FROM effect AS e INDEXED BY effect_tenant_open
+            WHERE e.tenant = :tenant AND e.executor > name.executor AND e.executor <> 'send'
+            AND e.status IN ('pending', 'leased')
+        )
+        FROM name WHERE name.executor IS NOT NULL LIMIT :executors_max
+    )
+    SELECT name.executor, (
+        SELECT count(*) FROM (
+            SELECT 1 FROM effect AS e INDEXED BY effect_tenant_open
+            WHERE e.tenant = :tenant AND e.executor = name.executor AND e.executor <> 'send'
+            AND e.status IN ('pending', 'leased') LIMIT :limit
+        )
+    ) AS many, (
+        SELECT min(e.next_attempt_at) FROM effect AS e INDEXED BY effect_tenant_open
+        WHERE e.tenant = :tenant AND e.executor = name.executor AND e.executor <> 'send'
+        AND e.status IN ('pending', 'leased')
+    ) AS first_at
+    FROM name WHERE name.executor IS NOT NULL
+    UNION ALL
+    SELECT 'send', many, NULL FROM (
+        SELECT count(*) AS many FROM (
+            SELECT 1 FROM effect INDEXED BY effect_send
+            WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+        )
+    ) WHERE many > 0
+    ORDER BY 1 LIMIT :executors_max
+);
+
+-- add_alarm_lags: Alarms that rang, on top of those that are there.
+INSERT INTO alarm_lag (tenant, at, bound, count, most)
+VALUES /* rows */ (?, ?, ?, ?, ?)
+ON CONFLICT (tenant, at, bound) DO UPDATE SET count = count + excluded.count, most = max(most, excluded.most);
+
+-- forget_alarm_lags: No hours from before an instant.
+DELETE FROM alarm_lag WHERE at < :before_at;
+
+-- alarm_lags: How late the alarms of a tenant rang, by hour and bound.
+SELECT json_group_array(json_array(tenant, at, bound, count, most)) FROM (
+    SELECT * FROM alarm_lag WHERE tenant = :tenant AND at >= :since_at AND at < :until_at ORDER BY at, bound
+);
+
 -- beat: A process that is alive.
 INSERT INTO process (name, role, version, executors, started_at, seen_at)
 VALUES (:name, :role, :version, :executors, :started_at, :seen_at)
