@@ -202,6 +202,26 @@ def test_verify_names_what_was_changed(tmp_path: Path) -> None:
     found = betimes("verify", "--json", folder=tmp_path)
     assert found.code == STATUS["MALFORMED_ROW"][1]
     assert "alarm_at" in found.json["findings"][0]["what"]
+    status = betimes("status", folder=tmp_path)
+    assert "by cli, all tenants: 1 finding" in status.out
+    assert "not as the ledger says: run `betimes verify`" in status.out
+
+
+def test_a_verification_is_put_on_record_unless_that_is_not_wanted(tmp_path: Path) -> None:
+    betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=msgspec.json.encode(SCHEDULE).decode())
+    first = betimes("verify", "--no-record", "--json", folder=tmp_path).json
+    assert betimes("status", "--json", folder=tmp_path).json["verifications"] == []
+    assert "never, as far as is on record" in betimes("status", folder=tmp_path).out
+    again = betimes("verify", "--json", folder=tmp_path).json
+    assert again["head"] == first["head"], "without a record nothing was written, and one comes behind what it is about"
+    longer = betimes("verify", "--head", again["head"], "--tenant", "default", folder=tmp_path)
+    assert longer.code == STATUS["INVALID"][1]
+    assert betimes("verify", "--head", again["head"], folder=tmp_path).code == 0
+    assert "by cli, all tenants: sound" in betimes("status", folder=tmp_path).out
+    betimes("verify", "--tenant", "default", "--kind", "schedule", folder=tmp_path)
+    last, whole = betimes("status", "--json", folder=tmp_path).json["verifications"]
+    assert (last["everything"], last["kind"], last["segment_id"]) == (False, "schedule", "operation:verification:1")
+    assert (whole["everything"], whole["kind"], whole["sound"]) == (True, None, True)
 
 
 def test_history_is_exported_and_pruned(tmp_path: Path) -> None:

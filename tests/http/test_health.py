@@ -102,6 +102,20 @@ async def test_verdicts_batches_and_requests_are_counted() -> None:
         assert numbers["betimes_request_seconds_count", asked] == 3
 
 
+async def test_how_late_alarms_rang_is_counted() -> None:
+    async with site() as s:
+        every = {"every": {"seconds": 60}, "target": {"kind": "sweep"}}
+        await s.client("PUT", "/v1/schedules/pulse", every)
+        s.clock.advance(63)
+        await s.client("POST", "/v1/tick", {})
+        numbers = await _numbers(s.client)
+        rang = numbers["betimes_alarm_rang_late_seconds_count", ()]
+        assert rang >= 1
+        assert numbers["betimes_alarm_rang_late_seconds_bucket", _labels(le="2.0")] == rang - 1
+        assert numbers["betimes_alarm_rang_late_seconds_bucket", _labels(le="5.0")] == rang
+        assert numbers["betimes_alarm_rang_late_seconds_sum", ()] == 3
+
+
 async def test_what_is_owed_is_told() -> None:
     def declare(bt: Betimes) -> None:
         async def broken(payload: Any) -> None:

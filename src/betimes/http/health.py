@@ -122,6 +122,7 @@ async def metrics(request: RequestContext) -> Response:
         queue_count=engine.queue_count,
         stream_count=len(request.process.streams),
         clock=clock,
+        alarm_lag=engine.alarm_lag,
     )
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 

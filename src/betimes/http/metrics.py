@@ -7,6 +7,7 @@ megabyte that most processes never need. What is counted is in `counters.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from betimes.core.instants import SECOND, Instant
+from betimes.engine.alarm_lag import LAG_BOUNDS, AlarmLagCounters
 from betimes.engine.clock_report import ClockReport
 from betimes.engine.store import Backlog
 from betimes.http.counters import BATCH_BOUNDS, BOUNDS_S, CommitCounters, RequestCounters
@@ -30,9 +32,11 @@ def write_metrics(
     queue_count: int,
     stream_count: int,
     clock: ClockReport | None = None,
+    alarm_lag: AlarmLagCounters | None = None,
 ) -> bytes:
     """Return everything there is to say now, as Prometheus reads it."""
     found = [*_request_metrics(requests), *_commit_metrics(tally), *_owed(backlog, now), *_clock(clock)]
+    found += [_rung(alarm_lag)] if alarm_lag else []
     found.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
     found.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
     registry = CollectorRegistry(auto_describe=False)
@@ -94,6 +98,16 @@ def _batches(tally: CommitCounters) -> Metric:
         buckets.append((bound if bound == "+Inf" else f"{bound}.0", total))
     return HistogramMetricFamily(
         "betimes_batch_segments", "Segments written by one commit", buckets=buckets, sum_value=tally.segments
+    )
+
+
+def _rung(lag: AlarmLagCounters) -> Metric:
+    bounds = (*(str(bound / SECOND) for bound in LAG_BOUNDS), "+Inf")
+    return HistogramMetricFamily(
+        "betimes_alarm_rang_late_seconds",
+        "How late alarms were that this process rang",
+        buckets=[*zip(bounds, accumulate(lag.counts), strict=True)],
+        sum_value=lag.total_lag / SECOND,
     )
 
 

@@ -25,6 +25,7 @@ from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.effects import EffectView
 from betimes.ledger.rule_views import ExplainedRuleView
 from betimes.ledger.service import Order, SegmentView
+from betimes.ledger.verifications import record_verification
 from betimes.ledger.why_sentences import write_note
 
 
@@ -39,6 +40,8 @@ class LedgerOptions:
     """Only this stream, with --kind."""
     event_type: str | None = None
     """Only segments with an event of this type."""
+    command_type: str | None = None
+    """Only segments of a command of this type, such as Wake."""
     key: str | None = None
     """Only what this idempotency key or event id led to."""
     correlation_id: str | None = None
@@ -130,23 +133,34 @@ def _rule_line(rule: ExplainedRuleView) -> str:
     return f"  {_MARKS[rule.outcome]} {rule.rule}{shadow}: {said}"
 
 
-def verify(*, tenant: str | None = None, kind: str | None = None, head: str | None = None, at: At = AT) -> int:
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """What `betimes verify` is about."""
+
+    kind: str | None = None
+    """Only streams of this kind."""
+    head: str | None = None
+    """A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter."""
+    record: Annotated[bool, Parameter(negative="--no-record")] = True
+    """Put it on record; without, nothing is written, as with a copy that shall stay as it is."""
+
+
+def verify(*, tenant: str | None = None, of: VerifyOptions = VerifyOptions(), at: At = AT) -> int:  # noqa: B008 — frozen
     """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
+
+    When it ran and what came of it is put on the ledger, behind what was verified.
 
     Parameters
     ----------
     tenant
         Only this tenant's streams.
-    kind
-        Only streams of this kind.
-    head
-        A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter.
     """
-    expected = parse_head(head) if head else None
-    if expected and not tenant is kind is None:
+    expected = parse_head(of.head) if of.head else None
+    if expected and not tenant is of.kind is None:
         raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
     with progress("verifying", json=at.json) as bar:
-        report = on(at.target, lambda application: _verify(application, tenant, kind, expected, bar))
+        report = on(at.target, lambda application: _verify(application, tenant, of, expected, bar))
     head_text = str(report.head) if report.head else None
     view = {"sound": report.is_sound, "streams": report.streams, "segments": report.segments, "head": head_text}
     _tell({**view, "notes": report.notes}, report.findings, at)
@@ -154,25 +168,28 @@ def verify(*, tenant: str | None = None, kind: str | None = None, head: str | No
 
 
 async def _verify(
-    application: Application, tenant: str | None, kind: str | None, expected: Head | None, bar: Callable[..., None]
+    application: Application, tenant: str | None, of: VerifyOptions, expected: Head | None, bar: Callable[..., None]
 ) -> VerifyReport:
     engine = application.engine
-    if kind is not None and kind not in engine.kinds.names:
+    if of.kind is not None and of.kind not in engine.kinds.names:
         known = f"one of {', '.join(engine.kinds.names)}"
-        raise Invalid(f"there is no kind {kind!r}", (("kind", known),))
+        raise Invalid(f"there is no kind {of.kind!r}", (("kind", known),))
 
     def tell(report: VerifyReport) -> None:
         bar(report.streams, f"{report.streams:,} streams, {report.segments:,} segments")
 
-    return await verified(
+    report = await verified(
         engine.store,
         engine.kinds,
         tenant=tenant,
-        kind=kind,
+        kind=of.kind,
         progress=tell,
         expected=expected,
         key_retention_s=engine.settings.key_retention_s,
     )
+    if of.record:
+        await record_verification(engine, report, tenant=tenant, kind=of.kind, actor="cli")
+    return report
 
 
 def prune(

@@ -26,6 +26,9 @@ FORGOTTEN = DAY
 PROCESSES_MAX = 200
 COUNT_MAX = 10_000
 EXECUTORS_MAX = 200
+"""Of one process."""
+EXECUTORS_COUNTED_MAX = 50
+"""For whom effects are counted."""
 
 
 class ProcessView(JsonView, frozen=True, kw_only=True):
@@ -63,6 +66,20 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     """While nothing of some domains fires; what they owe is counted all the same."""
 
 
+class ExecutorView(JsonView, frozen=True, kw_only=True):
+    """The effects that wait for one executor."""
+
+    executor: str
+    """Such as `webhook` or `deliver:push`; `send` are commands to other streams."""
+    pending: int
+    capped: bool
+    """Whether the count stopped at its bound: there are that many or more."""
+    first_at: datetime | None
+    """When the first of them is due, or the attempt that is under way must have ended; `null` of commands."""
+    orphaned: int
+    """Those that nobody took for a minute."""
+
+
 def read_wall_clock() -> Instant:
     """Return the real time of this machine, in microseconds."""
     return time.time_ns() // 1_000
@@ -80,6 +97,23 @@ class Fleet(LedgerReader):
         counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
         now, hold = await self.engine.store.now(), await read_hold(self.engine, self.caller.tenant)
         return derive(BacklogView, owed, now=now, capped=max(counts) >= COUNT_MAX, hold=hold)
+
+    async def executors(self) -> list[ExecutorView]:
+        """List who has effects of the tenant to carry out, with how many are pending, the one with the most first."""
+        tenant = self.caller.tenant
+        found = await self.engine.store.executor_backlog(tenant, COUNT_MAX, EXECUTORS_COUNTED_MAX)
+        orphaned = (await self.engine.store.tenant_backlog(tenant, COUNT_MAX)).orphaned if found else {}
+        views = [
+            derive(
+                ExecutorView,
+                row,
+                pending=row.total,
+                capped=row.total >= COUNT_MAX,
+                orphaned=orphaned.get(row.executor, 0),
+            )
+            for row in found
+        ]
+        return sorted(views, key=lambda view: (-view.pending, view.executor))
 
     async def processes(self, *, virtual: bool = False) -> ProcessList:
         """List the processes that told of themselves, the last heard of first; under a virtual clock by real time."""
@@ -108,6 +142,7 @@ class Heartbeat:
         executors = tuple(sorted(self._engine.executors))[:EXECUTORS_MAX]
         self._row = self._row._replace(executors=executors, started_at=self._row.started_at or now, seen_at=now)
         await self._engine.store.beat(self._row, forget_before=now - FORGOTTEN)
+        await self._engine.alarm_lag.write(self._engine.store)
 
     async def end(self) -> None:
         """Tell that it is closed, unless nobody was told that it lives."""

@@ -76,6 +76,7 @@ ROUTES = (
         codes=((409, "HISTORY_TOO_LONG"),),
     ),
     _ledger.get("/v1/backlog", Ledger.backlog, "What is owed"),
+    _ledger.get("/v1/health", Ledger.health, "How it goes"),
     _ledger.get(
         "/v1/processes",
         processes,

@@ -35,12 +35,13 @@ from betimes.engine.store import LedgerQuery
 from betimes.ledger.alternative_search import AlternativesView
 from betimes.ledger.alternatives import find_alternatives
 from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
-from betimes.ledger.fleet import Fleet
+from betimes.ledger.health import Health
 from betimes.ledger.judgements import JudgedView, find_others, judged_things, judged_views
 from betimes.ledger.known_names import unknown_name
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
 from betimes.ledger.reader import When
+from betimes.ledger.recorded_types import has_type
 from betimes.ledger.redaction import redact
 from betimes.ledger.rule_views import ExplainedRuleView, RuleTables, explain_rules, list_rule_tables
 from betimes.ledger.search import Search
@@ -136,6 +137,8 @@ class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     kind: str | None = None
     id: str | None = None
     event_type: str | None = None
+    command_type: str | None = None
+    """Such as `Wake`, of alarms that rang."""
     key: str | None = None
     correlation_id: str | None = None
     since: When = None
@@ -144,7 +147,7 @@ class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Not included."""
 
 
-class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet):
+class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health):
     """Reads what happened and what comes next, in the domains it is given."""
 
     # -- lists
@@ -192,7 +195,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
         found: list[Segment] = []
         if filters.kind is not None and domain_of(filters.kind) not in self._domains:
             return found, place, False
-        size = limit + 1 if filters.event_type is None else LOOKED_AT_MAX
+        size = limit + 1 if filters.event_type is filters.command_type is None else LOOKED_AT_MAX
         chars = looked_at = 0
         while looked_at < LOOKED_AT_MAX:
             page = await self.engine.store.ledger(self._query(filters, place, size, backwards=backwards))
@@ -230,10 +233,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
             return False
         if filters.id not in (None, segment.stream.id) or filters.correlation_id not in (None, segment.correlation):
             return False
-        if filters.event_type is None:
-            return True
-        # The text is searched first, so that few segments have to be decoded.
-        return filters.event_type in segment.events and filters.event_type in _event_types(segment)
+        return has_type(segment.events, filters.event_type) and has_type(segment.command, filters.command_type)
 
     def view(self, segment: Segment) -> SegmentView:
         return derive(
@@ -369,21 +369,6 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Fleet)
                 event async for one in in_slices(near) for _, event in DecodedSegment(self.engine, one).events
             ],
         }
-
-
-class _Tag(msgspec.Struct):
-    type: str
-
-
-_tags = msgspec.json.Decoder(list[_Tag])
-
-
-def _event_types(segment: Segment) -> set[str]:
-    """Return the types of a segment's events; of one that cannot be read none."""
-    try:
-        return {tag.type for tag in _tags.decode(segment.events)}
-    except msgspec.MsgspecError:
-        return set()
 
 
 def _summary(why: Explanation, outcome: OutcomeView | None) -> str:

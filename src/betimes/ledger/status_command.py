@@ -15,10 +15,12 @@ from betimes.cli.output import clear_screen, count_noun, say, show_json, spell_m
 from betimes.core.errors import Invalid, MissingScope
 from betimes.domain.json_view import JsonView
 from betimes.engine.orphans import spell_start
+from betimes.ledger.alarm_lag import AlarmLagView
 from betimes.ledger.effect_commands import ask_ledger
 from betimes.ledger.fleet import BacklogView, ProcessView
 from betimes.ledger.service import Ledger
 from betimes.ledger.statistics import StatisticsCell
+from betimes.ledger.verifications import VerificationView
 
 LATE_S = 5.0
 """An alarm that should have rung longer ago is late."""
@@ -36,6 +38,10 @@ class StatusView(JsonView, frozen=True, kw_only=True):
     """`null` where the key may not know them."""
     late_s: float
     """How late the oldest alarm is."""
+    alarm_lag: AlarmLagView
+    """How late alarms rang in the last 24 hours."""
+    verifications: list[VerificationView]
+    """The last of the tenant and the last of everything, the later one first."""
     problems: list[str]
     """What somebody should look at, each with the next step."""
 
@@ -79,14 +85,16 @@ async def read_status(ledger: Ledger) -> StatusView:
         since=backlog.now - timedelta(hours=1), until=backlog.now, step="1h", by="domain,outcome"
     )
     late_s = max((backlog.now - backlog.oldest_alarm_at).total_seconds(), 0.0) if backlog.oldest_alarm_at else 0.0
-    processes = await _read_processes(ledger)
+    processes, health = await _read_processes(ledger), await ledger.health()
     return StatusView(
         now=backlog.now,
         decided_last_hour=_sum_outcomes(stats.cells),
         backlog=backlog,
         processes=processes,
         late_s=late_s,
-        problems=_find_problems(backlog, processes, late_s),
+        alarm_lag=health.alarm_lag,
+        verifications=health.verifications,
+        problems=_find_problems(backlog, processes, health.verifications, late_s),
     )
 
 
@@ -103,7 +111,9 @@ def _sum_outcomes(cells: list[StatisticsCell]) -> dict[str, dict[str, int]]:
     return {domain: dict(outcomes) for domain, outcomes in sorted(counts.items())}
 
 
-def _find_problems(backlog: BacklogView, processes: list[ProcessView] | None, late_s: float) -> list[str]:
+def _find_problems(
+    backlog: BacklogView, processes: list[ProcessView] | None, verified: list[VerificationView], late_s: float
+) -> list[str]:
     found = []
     if hold := backlog.hold:
         held, until = ", ".join(hold.domains), spell_moment(hold.until, "UTC")
@@ -124,6 +134,9 @@ def _find_problems(backlog: BacklogView, processes: list[ProcessView] | None, la
     for name, count in sorted(backlog.orphaned.items()):
         waiting = count_noun(count, "call waits", "calls wait")
         found.append(f"nobody takes {name}: {waiting} for a process that has it; start {spell_start(name)}")
+    found += [
+        f"{last.findings:,} not as the ledger says: run `betimes verify`" for last in verified[:1] if not last.sound
+    ]
     return found
 
 
@@ -149,8 +162,10 @@ def _lines(view: StatusView, whose: str, zone: str) -> list[str]:
         f"{spell_moment(view.now, zone)}  {whose}",
         f"  decided   {' · '.join(decided) or 'nothing'} (last hour)",
         f"  alarms    {backlog.alarms_due:,}{more} due, oldest {view.late_s:,.1f} s late, {backlog.snoozed:,} snoozed",
+        f"  rang      {_spell_lag(view.alarm_lag)}",
         f"  effects   {pending}, {count_noun(backlog.effects_dead, 'dead letter')}",
         f"  processes {_spell_processes(view.processes)}",
+        f"  verified  {_spell_verification(view.verifications, zone)}",
         *([f"  ! {problem}" for problem in view.problems] or ["  Nothing is stuck."]),
     ]
 
@@ -160,6 +175,22 @@ def _spell_processes(processes: list[ProcessView] | None) -> str:
         return "not known: the key lacks the scope admin"
     alive = [process.name for process in processes if process.alive]
     return f"{len(alive)} alive{': ' + ', '.join(alive) if alive else ''}"
+
+
+def _spell_lag(lag: AlarmLagView) -> str:
+    if lag.p50_ms is None or lag.p99_ms is None or lag.max_ms is None:
+        return "nothing (last 24 hours)"
+    half, most, latest = (f"{ms / 1_000:,.3g} s" for ms in (lag.p50_ms, lag.p99_ms, lag.max_ms))
+    return f"{lag.alarms:,}: half within {half}, 99 of 100 within {most}, the latest {latest} late (last 24 hours)"
+
+
+def _spell_verification(verified: list[VerificationView], zone: str) -> str:
+    if not verified:
+        return "never, as far as is on record; `betimes verify` does"
+    last = verified[0]
+    what = f"{'all tenants' if last.everything else 'this tenant'}{f', kind {last.kind}' if last.kind else ''}"
+    result = "sound" if last.sound else count_noun(last.findings, "finding")
+    return f"{spell_moment(last.at, zone)} by {last.by}, {what}: {result}"
 
 
 def _spell_outcomes(outcomes: dict[str, int]) -> str:

@@ -30,6 +30,8 @@ class RecordOperation(StoredMessage):
     note: str
     filter: dict[str, Any]
     """How they were chosen; empty if they were named."""
+    result: dict[str, Any] = {}
+    """What came of it, where that is known when it is recorded."""
 
 
 class OperationRecorded(StoredMessage):
