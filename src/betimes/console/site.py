@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
@@ -78,6 +79,7 @@ def console_routes(settings: ConsoleSettings, *, dev: bool) -> list[Served]:
     return [
         Served("/", _lead_in, methods=["GET"]),
         Served("/console/static/{version}/{name}", send_asset, methods=["GET"]),
+        Served("/console/grafana.json", _send_dashboard, methods=["GET"]),
         Served("/console", show_page, methods=["GET"]),
         Served("/console/{page:path}", show_page, methods=["GET"]),
     ]
@@ -88,6 +90,13 @@ async def _lead_in(request: Request) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise HTTPException(404)
     return RedirectResponse("/console", 307)
+
+
+async def _send_dashboard(request: Request) -> Response:
+    """Send the dashboard of the numbers in `/metrics`, to be imported in Grafana."""
+    headers = {**_COMMON, "Content-Disposition": 'attachment; filename="betimes-grafana.json"'}
+    dashboard = files("betimes.console").joinpath("grafana.json").read_bytes()
+    return Response(dashboard, headers=headers, media_type="application/json")
 
 
 @cache
@@ -131,6 +140,7 @@ def _render_pages(
     told = {"base": base, "early": EARLY, "start": START, "texts": settings.texts}
     told |= {"actions": str(settings.actions).lower(), "dev": str(dev).lower()}
     told["proxy"] = str(bool(settings.trust_header)).lower()
+    told["grafana"] = escape(settings.grafana)
     pages = []
     for path, modules in page_modules(assets):
         preloads = "\n".join(f'<link rel="modulepreload" href="{base}/{name}">' for name in modules)
