@@ -7,9 +7,12 @@ import pytest
 from playwright.async_api import expect
 
 from betimes.app.betimes import Betimes
+from betimes.console.settings import ConsoleSettings
 from betimes.core.streams import StreamId
 from betimes.demo.town import START
+from betimes.engine.replay import verify
 from betimes.engine.virtual_clock import VirtualClock
+from betimes.ledger.verifications import record_verification
 from tests.console.conftest import Visiting
 from tests.console.town import Served, served
 from tests.console.workshop import workshop
@@ -24,8 +27,28 @@ async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served
         times = page.get_by_role("table", name="Request times, slowest first")
         await expect(times).to_contain_text("GET /v1/")
         await expect(times).to_contain_text("ms")
-        await page.get_by_role("heading", name="Ledger").locator("xpath=..").get_by_text("The same as a table").click()
-        await expect(page.get_by_role("table", name="Decided a day, newest first")).to_contain_text("2026-03-2")
+        ledger = page.get_by_role("region", name="Ledger")
+        await ledger.get_by_text("The same as a table").click()
+        days = page.get_by_role("table", name="Decided a day, newest first")
+        await expect(days).to_contain_text("2026-03-2")
+        decided = await days.get_by_role("row", name="2026-03-27").get_by_role("link").inner_text()
+        await expect(ledger.get_by_text("never, as far as is on record")).to_be_visible()
+        rate = page.get_by_role("region", name="Rate of verdicts, last 24 hours")
+        await rate.get_by_text("The same as a table").click()
+        cells = page.get_by_role("table", name="Verdicts by half hour and domain, newest first")
+        first = cells.get_by_role("row").nth(1).get_by_role("link").first
+        count = await first.inner_text()
+        await first.click()
+        await expect(page.get_by_role("region", name="Answers")).to_contain_text(count)
+        await visit.follow("/console/health")
+        await ledger.get_by_text("The same as a table").click()
+        await days.get_by_role("row", name="2026-03-27").get_by_role("link").click()
+        legend = page.get_by_role("region", name="Answers")
+        answers = [
+            int(number.replace(",", ""))
+            for number in re.findall(r"(?:now|later|never|other) ([\d,]+)", await legend.inner_text())
+        ]
+        assert sum(answers[:4]) == int(decided.replace(",", "")), "a number leads to what it counts"
 
 
 async def test_processes_are_seen_by_real_time_under_a_virtual_clock(visiting: Visiting) -> None:
@@ -88,11 +111,23 @@ async def test_what_is_under_way_is_told_by_executor_and_a_stream_is_verified(vi
         page = await visit.open("/console/health")
         assert len(visit.requests) <= 12, visit.requests
         pending = page.get_by_role("table", name="Effects pending, by executor")
-        await expect(pending.get_by_role("row", name="handler:brief")).to_contain_text("no process carries it out")
+        brief = pending.get_by_role("row", name="handler:brief")
+        await expect(brief).to_contain_text("no process carries it out")
         await expect(page.get_by_text(re.compile("^Half of the commits wrote at most"))).to_be_visible()
-        await page.get_by_text("How late ticks were in the last 24 hours").click()
-        late = page.get_by_role("table", name="The latest ticks of the last 24 hours")
-        await expect(late.get_by_role("link", name="hourly-report").first).to_be_visible()
+        late = page.get_by_role("region", name="How late alarms rang, last 24 hours")
+        rang = int(await late.get_by_role("definition").first.inner_text())
+        await late.get_by_text("The same as a table").click()
+        hours = page.get_by_role("table", name="How late alarms rang, newest first")
+        counts = await hours.get_by_role("link").all_inner_texts()
+        assert sum(map(int, counts)) == rang > 0
+        await expect(hours).to_contain_text("on time")
+        await late.get_by_text("Which ticks of schedules were the latest").click()
+        ticks = page.get_by_role("table", name="The latest ticks of the last 24 hours")
+        await expect(ticks.get_by_role("link", name="hourly-report").first).to_be_visible()
+        await page.get_by_role("link", name="Snoozed wakes").click()
+        await expect(page.get_by_role("region", name="Snoozed wakes")).to_be_in_viewport()
+        download = page.get_by_role("link", name="Dashboard for Grafana")
+        await expect(download).to_have_attribute("href", "/console/grafana.json")
         form = page.get_by_role("form", name="Verify a stream")
         await form.get_by_label("Id").fill("pulse")
         await form.get_by_role("button", name="Verify this stream").click()
@@ -101,3 +136,37 @@ async def test_what_is_under_way_is_told_by_executor_and_a_stream_is_verified(vi
         await form.get_by_role("button", name="Verify this stream").press("Enter")
         await expect(form.get_by_role("alert")).to_contain_text("there is no stream schedule:nobody")
         visit.excuse("404")
+        await late.get_by_role("definition").first.get_by_role("link").click()
+        await expect(page.get_by_role("table", name="Segments").get_by_role("row")).to_have_count(rang + 1)
+        await visit.follow("/console/health")
+        await brief.get_by_role("link").first.click()
+        await expect(page.get_by_role("main")).to_contain_text("handler:brief")
+
+
+async def test_a_snoozed_wake_a_verification_and_the_dashboard_are_led_to(visiting: Visiting) -> None:
+    bt = Betimes("memory://", clock=VirtualClock(START), report=lambda _: None)
+    dashboard = "https://grafana.example/d/betimes"
+    async with (
+        bt,
+        served(bt, console=ConsoleSettings(grafana=dashboard)) as found,
+        visiting(found.address) as visit,
+    ):
+        await bt.schedules.create({"schedule_id": "pulse", "every": {"seconds": 60}, "target": {"kind": "sweep"}})
+        store, stream = bt.engine.store, StreamId("default", "schedule", "pulse")
+        await store.snooze(stream, 1, await store.now() + 600_000_000, "KeyError: 'ticker'")
+        report = await verify(store, bt.engine.kinds, tenant="default")
+        await record_verification(bt.engine, report, tenant="default", kind=None, actor="lena")
+        page = await visit.open("/console/health")
+        grafana = page.get_by_role("link", name="Open in Grafana")
+        await expect(grafana).to_have_attribute("href", dashboard)
+        await expect(grafana).to_have_attribute("rel", "noreferrer")
+        row = page.get_by_role("table", name="Streams whose wake failed").get_by_role("row", name="pulse")
+        await expect(row).to_contain_text("KeyError: 'ticker'")
+        await expect(row).to_contain_text("in 10 min")
+        await row.get_by_role("button", name="Ring now").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("KeyError: 'ticker'")
+        await page.keyboard.press("Escape")
+        ledger = page.get_by_role("region", name="Ledger")
+        await expect(ledger).to_contain_text("by lena: this tenant")
+        await ledger.get_by_role("link", name="sound").click()
+        await expect(page.get_by_role("main")).to_contain_text("verify")

@@ -110,6 +110,7 @@ async def test_see_what_a_calmer_policy_would_change(means: Means, hamlet: Serve
         ("now", "/console", {}),
         ("now-dark", "/console", {"scheme": "dark"}),
         ("now-narrow", "/console", {"width": 320, "height": 720}),
+        ("health", "/console/health", {}),
     ],
 )
 async def test_a_page_for_the_documentation(

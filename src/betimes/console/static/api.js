@@ -29,6 +29,8 @@ export const isDev = root.dataset.dev === "true";
 export const isBehindProxy = root.dataset.proxy === "true";
 export const offersActions = root.dataset.actions === "true";
 export const texts = root.dataset.texts ?? "click";
+/** The address of the dashboard in Grafana; empty where none is known. */
+export const grafana = root.dataset.grafana ?? "";
 const TENANT = "betimes.tenant";
 
 /** An answer that is not one, in the words of the server. */

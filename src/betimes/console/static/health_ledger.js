@@ -2,9 +2,9 @@
 import { get, part } from "./api.js";
 import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
-import { field, select } from "./forms.js";
+import { field, folded, select } from "./forms.js";
 import { pruneForm } from "./health_prune.js";
-import { answer, countText, facts, figure, problemBox, section, table, whyHref } from "./parts.js";
+import { answer, countText, facts, figure, mark, problemBox, section, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
 import { dateText, now, when } from "./time.js";
 
@@ -26,8 +26,8 @@ export async function loadGrowth(signal) {
   return { stats, oldest: oldest.items[0] ?? null };
 }
 
-/** @param {View} view @param {any} growth */
-export function ledgerSection(view, { stats, oldest }) {
+/** @param {View} view @param {any} growth @param {any[]} verified the last one first */
+export function ledgerSection(view, { stats, oldest }, verified) {
   const days = Array.from({ length: DAYS }, (_, place) => ({ at: Date.parse(stats.since) + place * DAY_MS, count: 0 }));
   for (const cell of stats.cells) {
     const day = days[Math.round((Date.parse(cell.at) - Date.parse(stats.since)) / DAY_MS)];
@@ -36,26 +36,52 @@ export function ledgerSection(view, { stats, oldest }) {
   const used = days.filter((one) => one.count);
   const columns = [
     { name: "Day, UTC", cell: (/** @type {any} */ one) => dateText(one.at, "UTC") },
-    { name: "Decided", kind: "number", cell: (/** @type {any} */ one) => figure(one.count) },
+    {
+      name: "Decided",
+      kind: "number",
+      cell: (/** @type {any} */ one) => h("a", { href: dayHref(one.at, one.at + DAY_MS) }, figure(one.count)),
+    },
   ];
+  const whole = dayHref(Date.parse(stats.since), Date.parse(stats.until));
+  const labelOf = (/** @type {number} */ place) => dateText(days[place].at, "UTC");
   return section(
     "Ledger",
     facts([
-      ["Decided in 30 days", figure(stats.total)],
-      ["A day, on average", used.length ? figure(Math.round(stats.total / used.length)) : "0"],
+      ["Decided in 30 days", h("a", { href: whole }, figure(stats.total))],
+      ["A day, on average", h("a", { href: whole }, used.length ? figure(Math.round(stats.total / used.length)) : "0")],
       ["Goes back to", oldest ? h("a", { href: whyHref(oldest.segment_id) }, when(oldest.at)) : "nothing is recorded"],
+      ["Last verified", verified.length ? verifiedWords(verified[0]) : "never, as far as is on record"],
+      ["Pruned", h("a", { href: "/console/ledger?kind=operation&id=history" }, "what was pruned, by whom")],
     ]),
-    h("div", { class: "growth" }, densityStrip(days.map((one) => one.count))),
+    h("div", { class: "growth" }, densityStrip(days.map((one) => one.count), { labelOf })),
     h("div", { class: "axis" }, [0, DAYS / 2, DAYS - 1].map((one) => h("span", null, dateText(days[one].at, "UTC")))),
-    h(
-      "details",
-      null,
-      h("summary", null, "The same as a table"),
-      table({ caption: "Decided a day, newest first", columns, rows: [...used].reverse() }),
+    folded(
+      "The same as a table",
+      () => table({ caption: "Decided a day, newest first", columns, rows: [...used].reverse() }),
     ),
     pruneForm(view, oldest),
     may("admin") ? verifyForm(view) : null,
   );
+}
+
+/** Return where Now counts what was decided on whole days. @param {number} from @param {number} to */
+function dayHref(from, to) {
+  const [since, until] = [from, to].map((at) => new Date(at).toISOString());
+  return `/console?${new URLSearchParams({ range: "30d", from: since, to: until })}`;
+}
+
+/** Say when the ledger was last verified, of what, by whom, and with what result. @param {any} last */
+function verifiedWords(last) {
+  const what = `${last.everything ? "all tenants" : "this tenant"}${last.kind ? `, kind ${last.kind}` : ""}`;
+  const size = last.segments === null ? "" : `, ${countText(last.segments, "segments")}`;
+  const result = last.sound ? "sound" : countText(last.findings, "findings");
+  return [
+    when(last.at),
+    ` by ${last.by || "somebody"}: ${what}${size}: `,
+    mark(last.sound ? "ok" : "failed"),
+    " ",
+    last.segment_id ? h("a", { href: whyHref(last.segment_id) }, result) : result,
+  ];
 }
 
 /** Ask for a stream, replay it, and say whether it is what its history gives. @param {View} view */

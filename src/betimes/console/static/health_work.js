@@ -1,88 +1,132 @@
-/** Health of what is under way: effects that wait, by executor, and how late ticks were in the last day. */
-import { get, part } from "./api.js";
-import { h, put } from "./dom.js";
+/** Health of what is under way: effects that wait, by who carries them out, and the rate of verdicts. */
+import { part } from "./api.js";
+import { densityStrip } from "./charts.js";
+import { h } from "./dom.js";
 import { folded } from "./forms.js";
-import { agoText, durationText, now, when } from "./time.js";
-import { answer, figure, problemBox, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, emptyState, figure, section, table } from "./parts.js";
+import { clockText, dayText, stepOf, when, zoneFor } from "./time.js";
 
-/** @typedef {import("./router.js").View} View */
-const COUNTED_MAX = 200;
-const LATEST = 5;
-const DAY_MS = 86_400_000;
+/** Executors that the server counts for at most. */
+const EXECUTORS_MAX = 50;
+/** The steps of the rate: those of Now, so that a cell leads to the same count there. */
+export const RATE_STEP = "30m";
 
-/** Return effects that have not ended, by who carries them out; none where there are none. @param {any} backlog @param {AbortSignal} signal */
-export async function pendingSection(backlog, signal) {
-  if (!backlog.effects_pending) return null;
-  const page = await get("/v1/effects", { status: "pending", limit: COUNTED_MAX }, signal);
-  /** @type {Map<string, any[]>} */
-  const groups = new Map();
-  for (const one of page.items) groups.set(one.executor, [...(groups.get(one.executor) ?? []), one]);
-  const rows = [...groups].map(([executor, all]) => ({
-    executor,
-    count: all.length,
-    retried: all.filter((one) => one.attempts).length,
-    oldest: all.map((one) => one.created_at).sort()[0],
-    isOrphaned: executor in (backlog.orphaned ?? {}),
-  })).sort((one, other) => other.count - one.count);
+/** Return effects that have not ended, by who carries them out. @param {any[]} rows */
+export function pendingSection(rows) {
   const columns = [
-    { name: "Executor", cell: (/** @type {any} */ one) => h("code", null, one.executor) },
+    {
+      name: "Executor",
+      cell: (/** @type {any} */ one) =>
+        one.executor === "send" ? "commands to other streams" : h("code", null, one.executor),
+    },
     {
       name: "Pending",
       kind: "number",
       cell: (/** @type {any} */ one) =>
-        h("a", { href: `/console/effects?status=pending&executor=${part(one.executor)}` }, figure(one.count)),
+        h("a", { href: pendingHref(one.executor) }, `${figure(one.pending)}${one.capped ? "+" : ""}`),
     },
-    { name: "Tried before", kind: "number", cell: (/** @type {any} */ one) => figure(one.retried) },
-    { name: "Oldest", cell: (/** @type {any} */ one) => when(one.oldest) },
+    { name: "First due", cell: (/** @type {any} */ one) => (one.first_at ? when(one.first_at) : null) },
     {
       name: "",
-      cell: (/** @type {any} */ one) => one.isOrphaned ? [answer("dead"), " no process carries it out"] : null,
+      cell: (/** @type {any} */ one) =>
+        one.orphaned
+          ? [
+            answer("dead"),
+            " no process carries it out: ",
+            h("a", { href: pendingHref(one.executor) }, `${figure(one.orphaned)} wait`),
+          ]
+          : null,
     },
   ];
+  const empty = emptyState(
+    "Nothing is pending",
+    "Deliveries, webhooks and handlers stand here by who carries them out, until they have ended.",
+  );
   return section(
     "Effects pending",
-    table({ caption: "Effects pending, by executor", columns, rows }),
-    page.next_cursor ? h("p", { class: "soft" }, `Of the first ${COUNTED_MAX}; more are pending.`) : null,
+    table({ caption: "Effects pending, by executor", columns, rows, empty }),
+    rows.length === EXECUTORS_MAX
+      ? h("p", { class: "soft" }, `The first ${EXECUTORS_MAX} executors by name; there may be more.`)
+      : null,
   );
 }
 
-/** Return how late ticks were in the last day, asked for when it is opened. @param {View} view */
-export function latenessDetails(view) {
-  const box = h("div", { role: "status" }, h("p", { class: "soft" }, "Loading…"));
-  const load = async () => {
-    try {
-      const since = new Date(now() - DAY_MS).toISOString();
-      const { items } = await get("/v1/ticks", { since, limit: COUNTED_MAX }, view.signal);
-      put(box, lateness(items.filter((/** @type {any} */ one) => one.lag_ms != null && one.cause !== "backfill")));
-    } catch (error) {
-      if (!view.signal.aborted) put(box, problemBox(error, load));
-    }
-  };
-  return folded("How late ticks were in the last 24 hours", () => (void load(), box));
+/** @param {string} executor */
+export function pendingHref(executor) {
+  return `/console/effects?status=pending&executor=${part(executor)}`;
 }
 
-/** @param {any[]} ticks */
-function lateness(ticks) {
-  if (!ticks.length) return h("p", { class: "soft" }, "Nothing ticked in the last 24 hours.");
-  const lags = ticks.map((one) => one.lag_ms).sort((one, other) => one - other);
-  const at = (/** @type {number} */ share) =>
-    durationText(lags[Math.min(lags.length - 1, Math.floor(share * lags.length))]);
-  const worst = [...ticks].sort((one, other) => other.lag_ms - one.lag_ms).slice(0, LATEST);
+/** @param {any} stats by domain, in steps of `RATE_STEP` */
+export function rateSection(stats) {
+  const stepMs = stepOf(RATE_STEP);
+  const since = Date.parse(stats.since);
+  const steps = Math.round((Date.parse(stats.until) - since) / stepMs);
+  const domains = /** @type {string[]} */ ([...new Set(stats.cells.map((/** @type {any} */ one) => one.domain))]);
+  const rows = domains.map((domain) => {
+    const counts = new Array(steps).fill(0);
+    for (const cell of stats.cells) {
+      if (cell.domain === domain) counts[Math.round((Date.parse(cell.at) - since) / stepMs)] += cell.count;
+    }
+    return { domain, counts, total: counts.reduce((sum, one) => sum + one, 0) };
+  });
+  const zone = zoneFor(null);
+  const labelOf = (/** @type {number} */ place) =>
+    `${dayText(since + place * stepMs, zone)} ${clockText(since + place * stepMs, zone)}`;
   const columns = [
-    { name: "Schedule", cell: (/** @type {any} */ one) => streamLink("schedule", one.schedule_id) },
-    { name: "Late", kind: "number", cell: (/** @type {any} */ one) => durationText(one.lag_ms) },
+    { name: "Domain", cell: (/** @type {any} */ one) => one.domain },
     {
-      name: "Due",
+      name: "Decided",
+      kind: "number",
       cell: (/** @type {any} */ one) =>
-        h("a", { href: whyHref(one.segment_id), title: agoText(one.scheduled_for) }, when(one.scheduled_for)),
+        h("a", { href: countHref(one.domain, stats.since, stats.until) }, figure(one.total)),
+    },
+    {
+      name: "A minute, at the busiest",
+      kind: "number",
+      cell: (/** @type {any} */ one) => {
+        const most = Math.max(0, ...one.counts);
+        return h("a", { href: cellHref(one.domain, one.counts.indexOf(most)) }, figure(Math.ceil(most / 3) / 10));
+      },
+    },
+    {
+      name: "By half hour",
+      kind: "text",
+      cell: (/** @type {any} */ one) => h("div", { class: "wide-cell" }, densityStrip(one.counts, { labelOf })),
     },
   ];
-  return [
-    h(
-      "p",
-      null,
-      `Of the last ${figure(ticks.length)} ticks half were at most ${at(0.5)} late, 99 of 100 at most ${at(0.99)}.`,
-    ),
-    table({ caption: "The latest ticks of the last 24 hours", columns, rows: worst }),
-  ];
+  const cellHref = (/** @type {string} */ domain, /** @type {number} */ place) =>
+    countHref(domain, instantText(since + place * stepMs), instantText(since + (place + 1) * stepMs));
+  const empty = emptyState("Nothing was decided in the last day", "The rate of verdicts stands here.");
+  const used = [...Array(steps).keys()].filter((place) => rows.some((row) => row.counts[place])).reverse();
+  return section(
+    "Rate of verdicts, last 24 hours",
+    stats.complete ? null : h("p", { class: "soft" }, "Still counting: the tally has not read the whole ledger."),
+    table({ caption: "Verdicts by domain", columns, rows, empty }),
+    rows.length
+      ? folded("The same as a table", () =>
+        table({
+          caption: "Verdicts by half hour and domain, newest first",
+          columns: [
+            { name: "From", cell: labelOf },
+            ...rows.map((row) => ({
+              name: row.domain,
+              kind: "number",
+              cell: (/** @type {number} */ place) =>
+                row.counts[place] ? h("a", { href: cellHref(row.domain, place) }, figure(row.counts[place])) : "",
+            })),
+          ],
+          rows: used,
+        }))
+      : null,
+  );
+}
+
+/** @param {number} at */
+function instantText(at) {
+  return new Date(at).toISOString();
+}
+
+/** Return where Now counts the verdicts of a domain in a time. @param {string} domain @param {string} from @param {string} to */
+function countHref(domain, from, to) {
+  return `/console?${new URLSearchParams({ domain, from, to })}`;
 }

@@ -12,6 +12,7 @@ import { when } from "./time.js";
 const FILTERS = [
   { name: "kind", label: "Kind" },
   { name: "id", label: "Id" },
+  { name: "command_type", label: "Command" },
   { name: "event_type", label: "Event" },
   { name: "key", label: "Key" },
   { name: "correlation_id", label: "Correlation" },
