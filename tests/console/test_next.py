@@ -46,9 +46,17 @@ async def test_what_is_due_next_is_found_from_the_first_page_and_narrowed(town: 
         items = page.get_by_role("table", name=re.compile("^Waiting: "))
         await expect(items).to_have_count(1)
         await expect(items.get_by_role("link", name="brief-0")).to_have_count(1)
-        await expect(items.get_by_role("columnheader")).to_have_text(
-            ["When", "Who", "What"]
-        )  # ticks wait for no reason
+        headings = items.get_by_role("columnheader")
+        await expect(headings).to_have_text(["When", "Who", "What"])  # ticks wait for no reason
+        # Every schedule in its own zone, with the offset beside the time; in one zone it is said once.
+        brief = items.get_by_role("row", name="brief-0")
+        await expect(brief).to_contain_text(re.compile(r"29 Mar 07:30:00 \+02:00\s+in 14 h 10 min"))
+        await expect(page.get_by_role("heading", name="schedule ticks")).to_contain_text(
+            "next 18:00 +00:00 in 2 h 40 min"
+        )
+        await page.get_by_role("combobox", name="Time zone").select_option("utc")
+        await expect(headings).to_have_text(["When +00:00", "Who", "What"])
+        await expect(brief).to_contain_text(re.compile(r"29 Mar 05:30:00\s+in 14 h 10 min"), use_inner_text=True)
         await page.get_by_role("link", name="Remove the filter Kind: schedule").click()
         await page.get_by_role("link", name="QUIET_HOURS").first.click()
         await expect(page.get_by_role("link", name="Remove the filter Reason: QUIET_HOURS")).to_be_visible()

@@ -41,6 +41,7 @@ async def test_intents_are_among_what_comes_next(store: StoreName, tmp_path: Pat
         assert [(item["id"], item["what"], item["owner"], item["late"]) for item in items] == [
             (f"i-{number:02}", "notify", f"u-{number % 3}", False) for number in range(5)
         ]
+        assert {item["timezone"] for item in items} == {"UTC"}
         assert await all_pages(client, "/v1/upcoming/items?limit=2&kinds=schedule") == []
         clock.advance(3_660)
         late = (await get(client, "/v1/upcoming"))["late"]

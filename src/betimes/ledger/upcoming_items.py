@@ -68,6 +68,8 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     """If its last wake failed, until when it rests."""
     segment_id: str | None
     late: bool
+    timezone: str | None
+    """The zone of its person, or of what recurs, where it has one."""
 
 
 class ItemsPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -208,26 +210,30 @@ class UpcomingItems(LedgerReader):
         found: Listing[UpcomingItem] = Listing()
         earliest_at = since_at if row.snooze_until is None else 0
         with found.reading(row.stream):
-            for item in self._waiting(row):
+            state = self.engine.kinds.state_in(row.stream, row)
+            for item in self._waiting(row, state):
                 if earliest_at <= item.at < until_at and (reason is None or reason in item.reasons):
-                    found.items.append(self._item(row, item, now))
+                    found.items.append(self._item(row, state, item, now))
         return [*found.items, *found.unreadable]
 
-    def _waiting(self, row: StreamRow) -> list[WaitingItem]:
+    def _waiting(self, row: StreamRow, state: object) -> list[WaitingItem]:
         """Return what waits in a stream, soonest first; at least that it rings."""
         kind = row.stream.kind
         describe = DOMAIN_OF[kind].waiting_items.get(kind)
-        state = self.engine.kinds.state_in(row.stream, row)
         items = list(describe(state)) if describe and state is not None else []
         rings_at = alarm_of(row)
         if not items and rings_at is not None:
             return [WaitingItem(at=rings_at, what=row.status or "alarm")]
         return sorted(items, key=lambda item: item.at)
 
-    def _item(self, row: StreamRow, item: WaitingItem, now: Instant) -> UpcomingItem:
+    def _item(self, row: StreamRow, state: object, item: WaitingItem, now: Instant) -> UpcomingItem:
         segment_id = segment_handle(row.stream, item.segment) if item.segment else None
         domain, late = domain_of(row.stream.kind), item.at < now
-        return derive(UpcomingItem, item, row, row.stream, domain=domain, segment_id=segment_id, late=late)
+        find_timezone = DOMAIN_OF[row.stream.kind].timezones.get(row.stream.kind)
+        timezone = find_timezone(state) if find_timezone and state is not None else None
+        return derive(
+            UpcomingItem, item, row, row.stream, domain=domain, segment_id=segment_id, late=late, timezone=timezone
+        )
 
 
 def _page_by_time(found: Listing[UpcomingItem], next_cursor: str | None) -> Page[UpcomingItem]:

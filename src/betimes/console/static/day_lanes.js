@@ -9,7 +9,7 @@ import { LANES } from "./day_model.js";
 import { fillRows } from "./day_fills.js";
 import { axis, bandsBehind, bandsIn, isBar, nowLine } from "./day_scale.js";
 import { answerClass, markShape } from "./marks.js";
-import { fullText, now, spanText } from "./time.js";
+import { fullText, now, spanText, timedWords } from "./time.js";
 
 /** @typedef {import("./day_model.js").Mark} Mark */
 /** @typedef {import("./day_model.js").Day} Day */
@@ -209,5 +209,5 @@ export function markWords(mark, zone) {
   const clock = fullText(mark.at, zone).slice(4, -7);
   const away = mark.at > now() ? `, in ${spanText(mark.at - now())}` : "";
   const reasons = mark.reasons.length ? ` (${mark.reasons.join(", ")})` : "";
-  return `${clock}${away} · ${mark.what}: ${mark.outcome}${reasons}. ${mark.why}`;
+  return `${clock}${away} · ${mark.what}: ${mark.outcome}${reasons}. ${timedWords(mark.why, zone)}`;
 }

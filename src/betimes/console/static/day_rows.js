@@ -7,7 +7,7 @@ import { button } from "./forms.js";
 import { answerClass } from "./marks.js";
 import { answer, reasonChips, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
-import { when } from "./time.js";
+import { timedText, when } from "./time.js";
 
 /** @typedef {import("./day_model.js").Mark} Mark */
 const PAGE = 40;
@@ -42,7 +42,10 @@ export function marksSection(marks, theirs, only) {
           {
             name: "Why",
             kind: "text",
-            cell: (mark) => mark.href ? h("a", { href: mark.href, class: "quiet-link" }, mark.why || "why") : mark.why,
+            cell: (mark) => {
+              const words = timedText(mark.why, theirs);
+              return mark.href ? h("a", { href: mark.href, class: "quiet-link" }, mark.why ? words : "why") : words;
+            },
           },
         ],
         rows: wanted.slice(0, count),

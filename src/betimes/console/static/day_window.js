@@ -54,14 +54,6 @@ export function seamOf({ since, until, zone }) {
   return { at, before: partsOf(since, zone).offset, after: partsOf(until - 1, zone).offset };
 }
 
-/** Return a window's zone and offset in words. @param {Window} seen */
-export function zoneWords(seen) {
-  const seam = seamOf(seen);
-  return seam
-    ? `${seen.zone}, UTC${seam.before} and then UTC${seam.after}`
-    : `${seen.zone}, UTC${partsOf(seen.since, seen.zone).offset}`;
-}
-
 /** Return a date as people say it. @param {Window} seen */
 export function dateWords(seen) {
   return new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" }).format(

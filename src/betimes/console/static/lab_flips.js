@@ -6,7 +6,7 @@ import { h, put } from "./dom.js";
 import { folded } from "./forms.js";
 import { answer, figure, pagedList, problemBox, reasonChips, streamLink } from "./parts.js";
 import { addressWith } from "./router.js";
-import { when } from "./time.js";
+import { timedText, when } from "./time.js";
 
 const PAGE = 10;
 
@@ -140,7 +140,7 @@ function stepText(step) {
   );
   return [
     step.says
-      ? h("span", { title: values.join(", ") }, `${step.says[0].toUpperCase()}${step.says.slice(1)}.`)
+      ? h("span", { title: values.join(", ") }, timedText(`${step.says[0].toUpperCase()}${step.says.slice(1)}.`))
       : values.join(", ") || "–",
     step.matched ? h("strong", null, ` → ${step.reason ?? "held"}`) : null,
     step.mode === "shadow" ? " (shadow)" : null,

@@ -8,6 +8,7 @@ import { sankey } from "./lab_sankey.js";
 import { changedAnswers } from "./lab_flips.js";
 import { answer, figure, percent, problemBox, streamHref, table, tile } from "./parts.js";
 import { addressWith } from "./router.js";
+import { timedText } from "./time.js";
 
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -36,7 +37,7 @@ export function resultView(detail, view) {
     "div",
     { class: "lab-result" },
     h("p", { class: `control ${result.control.reproduced ? "good" : "bad"}`, role: "status" }, summary.control),
-    h("p", { class: "soft" }, summary.window),
+    h("p", { class: "soft" }, timedText(summary.window)),
     result.candidates.length > 1 ? sideBySide(result.candidates, candidate) : null,
     h(
       "h3",

@@ -35,7 +35,11 @@ function headingOf(name) {
 
 /** The columns; `kind` gives each the same place in all tables. */
 const COLUMNS = [
-  { name: "When", kind: "item-when", cell: (/** @type {any} */ item) => when(item.at, { seconds: true }) },
+  {
+    name: "When",
+    kind: "item-when",
+    cell: (/** @type {any} */ item) => when(item.at, { theirs: item.timezone, seconds: true }),
+  },
   {
     name: "Who",
     kind: "item-who",
@@ -57,7 +61,7 @@ const COLUMNS = [
   {
     name: "Would pass",
     kind: "item-pass",
-    cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at) : null,
+    cell: (/** @type {any} */ item) => item.would_pass_at ? when(item.would_pass_at, { theirs: item.timezone }) : null,
   },
   {
     name: "Why",
@@ -66,7 +70,7 @@ const COLUMNS = [
       item.segment_id
         ? h("a", { href: whyHref(item.segment_id), "aria-label": `Why ${item.key ?? item.id}` }, "why")
         : item.snoozed_until
-        ? ["rests after an error until ", when(item.snoozed_until)]
+        ? ["rests after an error until ", when(item.snoozed_until, { theirs: item.timezone })]
         : null,
   },
 ];

@@ -3,7 +3,7 @@ import { h, put } from "./dom.js";
 import { button } from "./forms.js";
 import { walkRows } from "./keys.js";
 import { onPulse } from "./live.js";
-import { emptyState, figure, section, tableFrame, tableRow, verdictColumns, whyHref } from "./parts.js";
+import { emptyState, figure, sayOffsets, section, tableFrame, tableRow, verdictColumns, whyHref } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 
 const ROWS_MAX = 60;
@@ -26,6 +26,7 @@ export function liveRows(view, first, filters, isPast) {
   frame.addEventListener("keydown", walkRows);
   const paint = () => {
     put(list, rows.map((one) => tableRow(columns, one, "", whyHref(one.segment_id))));
+    sayOffsets(frame);
     if (!frame.isConnected || !rows.length) put(body, rows.length ? frame : nothingYet());
   };
   paint();

@@ -7,7 +7,7 @@ import { lanes, MARKS_MAX } from "./day_lanes.js";
 import { dayOf, LANES, waits } from "./day_model.js";
 import { personSection, waitingSection } from "./day_person.js";
 import { bandsDetails, CLASSES, classOf, marksSection } from "./day_rows.js";
-import { dateWords, neighbour, windowOf, zoneWords, ZOOMS, zoomTo } from "./day_window.js";
+import { dateWords, neighbour, windowOf, ZOOMS, zoomTo } from "./day_window.js";
 import { isWithin, loadWorld, worldMarks, worldNote } from "./day_world.js";
 import { h, put, svg } from "./dom.js";
 import { button } from "./forms.js";
@@ -17,7 +17,7 @@ import { emptyState, pageHead, section, tabs } from "./parts.js";
 import { addressWith } from "./router.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { may } from "./session.js";
-import { dateText, now, zoneFor } from "./time.js";
+import { dateText, now, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {{id: string, isPerson: boolean}} Subject */
@@ -47,7 +47,12 @@ export async function show(view) {
     ...head,
     section(
       dateWords(seen),
-      h("p", { class: "soft day-zone" }, zoneWords(seen), seen.isDay ? "" : `, ${seen.hours} h of the day`),
+      h(
+        "p",
+        { class: "soft day-zone" },
+        zoneWords(seen.zone, seen.since, seen.until - 1),
+        seen.isDay ? "" : `, ${seen.hours} h of the day`,
+      ),
       counts(day, ahead.length),
       missing(day, seen),
       worldNote(flips, seen),

@@ -22,8 +22,8 @@ import { go } from "./router.js";
 import { wordOf } from "./server.js";
 import { mayAct } from "./session.js";
 import { personalText, shownJson } from "./texts.js";
-import { durationText, spanText, when } from "./time.js";
-import { laneTimeline, pastWindow } from "./timelines.js";
+import { durationText, fullText, spanText, when } from "./time.js";
+import { laneTimeline, pastWindow, zoneLine } from "./timelines.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -171,10 +171,11 @@ function timeline(executions) {
     lane: "executed",
     at: Date.parse(one.executed_at),
     kind: answerClass(one.status),
-    words: `${one.status} · ${one.executed_at}`,
+    words: `${one.status} · ${fullText(one.executed_at)}`,
     item: one,
   }));
-  return laneTimeline([["executed", "executed"]], marks, window, (one) => void go(whyHref(one.segment_id)));
+  const open = (/** @type {any} */ one) => void go(whyHref(one.segment_id));
+  return [laneTimeline([["executed", "executed"]], marks, window, open), zoneLine(window)];
 }
 
 /** @param {any} one */

@@ -3,7 +3,7 @@ import { part } from "./api.js";
 import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer, figure, streamLink, tabs } from "./parts.js";
-import { spanText, when } from "./time.js";
+import { fullText, spanText, when } from "./time.js";
 
 const TYPES = ["price", "portfolio", "silence", "cron", "interval", "once"];
 
@@ -84,7 +84,7 @@ export function watchText(intent) {
       ? `${condition.metric.replaceAll("_", " ")} ${condition.operator ?? ""} ${condition.value ?? ""}`
       : null) ??
     (condition?.threshold_hours ? `silent for ${condition.threshold_hours} h` : null);
-  const when_ = schedule.cron ?? schedule.trigger_at ??
+  const when_ = schedule.cron ?? (schedule.trigger_at ? fullText(schedule.trigger_at) : null) ??
     (schedule.interval_minutes ? `every ${spanText(schedule.interval_minutes * 60_000)}` : null);
   return [
     intent.trigger_type,

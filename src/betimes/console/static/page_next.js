@@ -12,7 +12,7 @@ import { dueWords, moves, rangeOf, RANGES, rangeTabs, startOf } from "./next_ran
 import { emptyState, figure, pagedList, pageHead, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
 import { curl } from "./samples.js";
-import { agoText, clockText, partsOf, when, zoneFor } from "./time.js";
+import { clockText, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
@@ -145,7 +145,7 @@ function combs(view, comb) {
           ),
         ];
       }),
-      h("span"),
+      h("span", { class: "soft axis-zone" }, zoneWords(zoneFor(null), comb.from, comb.from + comb.size * comb.stepMs)),
       axis(comb),
     ),
     comb.truncated ? h("p", { class: "soft" }, "There is more than was counted.") : null,
@@ -166,9 +166,7 @@ function axis(comb) {
   const zone = zoneFor(null);
   const whole = comb.size * comb.stepMs;
   const every = whole <= HOUR ? HOUR / 6 : whole <= 24 * HOUR ? 3 * HOUR : 24 * HOUR;
-  const [sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(partsOf(comb.from, zone).offset)?.slice(1) ??
-    ["+", "0", "0"];
-  const offset = (sign === "-" ? -1 : 1) * (Number(hours) * HOUR + Number(minutes) * 60_000);
+  const offset = offsetMs(comb.from, zone);
   const ticks = [];
   for (let at = Math.ceil((comb.from + offset) / every) * every - offset; at < comb.from + whole; at += every) {
     const share = (at - comb.from) / whole;
@@ -222,7 +220,12 @@ function renderGroups(items) {
         "h3",
         { class: "next-group" },
         group.name,
-        h("span", { class: "soft" }, ` ${group.items.length} shown, next ${agoText(group.items[0].at)}`),
+        h(
+          "span",
+          { class: "soft" },
+          ` ${group.items.length} shown, next `,
+          when(group.items[0].at, { theirs: group.items[0].timezone }),
+        ),
       ),
       itemTable(group),
     ]),

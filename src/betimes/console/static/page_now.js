@@ -14,7 +14,7 @@ import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
-import { clockText, dayText, now, spanText, zoneFor } from "./time.js";
+import { clockText, dayText, now, partsOf, spanText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
@@ -185,8 +185,15 @@ function answersSection(view, seen, buckets, strip) {
     to: seen.isBrushed ? seen.to : undefined,
   });
   brush(chart, seen, (from, to) => view.setQuery({ from: instant(from), to: instant(to) }));
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
-    h("span", null, axisText(seen.since + share * (seen.until - seen.since), seen, zone))
+  const instants = [0, 0.25, 0.5, 0.75, 1].map((share) => seen.since + share * (seen.until - seen.since));
+  const offsets = instants.map((at) => partsOf(at, zone).offset);
+  const marks = instants.map((at, place) =>
+    h(
+      "span",
+      null,
+      axisText(at, seen, zone),
+      offsets[place] === offsets[place - 1] ? null : h("span", { class: "offset" }, ` ${offsets[place]}`),
+    )
   );
   const narrow = (/** @type {any} */ one) =>
     addressWith({ from: instant(one.at), to: instant(one.at + seen.range.stepMs) });

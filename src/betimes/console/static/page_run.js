@@ -5,7 +5,7 @@ import { h, put } from "./dom.js";
 import { between } from "./page_runs.js";
 import { answer, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { shownJson } from "./texts.js";
-import { when } from "./time.js";
+import { timedText, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -83,7 +83,9 @@ function verdictSection(trigger) {
         one.segment_id
           ? h("a", { class: "plain", href: whyHref(one.segment_id) }, answer(one.result))
           : answer(one.result),
-        ` ${one.explanation} `,
+        " ",
+        timedText(one.explanation),
+        " ",
         one.segment_id ? h("a", { href: whyHref(one.segment_id) }, one.reason) : one.reason,
       )
     ),

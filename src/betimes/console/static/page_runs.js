@@ -73,8 +73,8 @@ async function waitingSection(view, first, load) {
   const columns = [
     { name: "Account", cell: (/** @type {any} */ one) => streamLink("account", one.id) },
     { name: "What", cell: (/** @type {any} */ one) => h("code", null, one.what) },
-    { name: "Until", cell: (/** @type {any} */ one) => when(one.at) },
-    { name: "Would pass", cell: (/** @type {any} */ one) => when(one.would_pass_at) },
+    { name: "Until", cell: (/** @type {any} */ one) => when(one.at, { theirs: one.timezone }) },
+    { name: "Would pass", cell: (/** @type {any} */ one) => when(one.would_pass_at, { theirs: one.timezone }) },
     {
       name: "Why",
       cell: (/** @type {any} */ one) =>

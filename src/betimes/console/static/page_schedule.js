@@ -10,6 +10,7 @@ import { addressWith, go } from "./router.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
 import { rawJson } from "./texts.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
+import { zoneLine } from "./timelines.js";
 import { durationText, fullText, now, offsetMs, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
@@ -49,7 +50,7 @@ export async function show(view) {
     head(view, schedule),
     schedule.last_error ? section("Last error", h("p", { class: "error-text" }, schedule.last_error)) : null,
     moving,
-    backfills.items.length ? backfillSection(view, id, backfills.items) : null,
+    backfills.items.length ? backfillSection(view, schedule, backfills.items) : null,
     h("div", { class: "columns" }, definitionSection(schedule), await dstSection(schedule, view.signal)),
     versions,
   );
@@ -122,6 +123,7 @@ async function timelineSection(schedule, page, { range, from, to }) {
     page.next_cursor ? h("p", { class: "soft" }, `The newest ${TICKS} of this ${range} are shown.`) : null,
     tickTimeline(ticks, next, window, (tick) => void go(whyHref(tick.segment_id))),
     runs.length ? [h("h3", null, "Runs they caused"), runGantt(ticks, window)] : null,
+    zoneLine(window),
     h(
       "details",
       { open: ticks.length < 12 },
@@ -187,13 +189,13 @@ function whyCell(tick) {
   return h("a", { href: whyHref(tick.segment_id) }, words);
 }
 
-/** @param {View} view @param {string} id @param {any[]} rows */
-function backfillSection(view, id, rows) {
+/** @param {View} view @param {any} schedule @param {any[]} rows */
+function backfillSection(view, { schedule_id: id, timezone: theirs }, rows) {
   const columns = [
     { name: "Backfill", cell: (/** @type {any} */ one) => h("code", null, one.backfill_id) },
     { name: "Status", cell: (/** @type {any} */ one) => answer(one.status) },
-    { name: "From", cell: (/** @type {any} */ one) => when(one.from, { relative: false }) },
-    { name: "To", cell: (/** @type {any} */ one) => when(one.to, { relative: false }) },
+    { name: "From", cell: (/** @type {any} */ one) => when(one.from, { theirs, relative: false }) },
+    { name: "To", cell: (/** @type {any} */ one) => when(one.to, { theirs, relative: false }) },
     { name: "Done", kind: "number", cell: (/** @type {any} */ one) => `${figure(one.done)} of ${figure(one.total)}` },
     { name: "Existed", kind: "number", cell: (/** @type {any} */ one) => figure(one.existing) },
     { name: "Failed", kind: "number", cell: (/** @type {any} */ one) => figure(one.failed) },
@@ -205,6 +207,7 @@ function backfillSection(view, id, rows) {
 /** @param {any} schedule */
 function definitionSection(schedule) {
   const cron = Array.isArray(schedule.cron) ? schedule.cron.join("; ") : schedule.cron;
+  const at = (/** @type {string | null} */ instant) => instant ? when(instant, { theirs: schedule.timezone }) : null;
   return section(
     "Definition",
     facts([
@@ -219,12 +222,12 @@ function definitionSection(schedule) {
         }, the ${schedule.catchup_keep}`,
       ],
       ["Jitter", schedule.jitter_seconds ? `up to ${schedule.jitter_seconds} s` : null],
-      ["Starts", schedule.starts_at ? when(schedule.starts_at) : null],
-      ["Ends", schedule.ends_at ? when(schedule.ends_at) : null],
+      ["Starts", at(schedule.starts_at)],
+      ["Ends", at(schedule.ends_at)],
       ["Partition", schedule.partition],
       ["Declared by", schedule.declared_by],
       ["Version", String(schedule.version)],
-      ["Changed", when(schedule.changed_at)],
+      ["Changed", at(schedule.changed_at)],
     ]),
     rawJson(schedule),
   );

@@ -6,6 +6,7 @@ import { button, field, openDialog } from "./forms.js";
 import { answer, facts, pageHead, section, streamHref, table, tile, whyHref } from "./parts.js";
 import { pagedRows } from "./list_page.js";
 import { scoreChart } from "./score_chart.js";
+import { zoneLine } from "./timelines.js";
 import { mayAct } from "./session.js";
 import { now, spanText, when, zoneFor } from "./time.js";
 
@@ -75,7 +76,7 @@ function lineSection(score, history) {
   const from = past[0]?.at ?? Date.parse(score.created_at);
   const to = Math.max(now() + 3_600_000, ...levels.map((/** @type {any} */ one) => one.at));
   const start = { at: now(), value: score.effective_score };
-  const chart = scoreChart(past, start, levels, { from, to: to + (to - from) / 30, now: now(), zone: zoneFor(null) });
+  const window = { from, to: to + (to - from) / 30, now: now(), zone: zoneFor(null) };
   const columns = [
     { name: "If nothing is done", cell: (/** @type {any} */ one) => one.name },
     { name: "Score", kind: "number", cell: (/** @type {any} */ one) => String(one.value) },
@@ -84,7 +85,8 @@ function lineSection(score, history) {
   const none = h("p", { class: "soft" }, "It does not fall as it is.");
   return section(
     "Over time",
-    chart,
+    scoreChart(past, start, levels, window),
+    zoneLine(window),
     h(
       "p",
       { class: "legend" },

@@ -8,8 +8,8 @@ import { answer, answerClass, countText, facts, figure, pageHead, section, table
 import { go } from "./router.js";
 import { cursorButton, evaluateButton } from "./sensor_actions.js";
 import { rawJson } from "./texts.js";
-import { laneTimeline, pastWindow } from "./timelines.js";
-import { durationText, when } from "./time.js";
+import { laneTimeline, pastWindow, zoneLine } from "./timelines.js";
+import { durationText, fullText, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -84,14 +84,19 @@ async function evaluationSection(evaluations) {
     lane: one.cause,
     at: Date.parse(one.evaluated_at),
     kind: answerClass(one.status),
-    words: `${one.status} · ${one.evaluated_at}`,
+    words: `${one.status} · ${fullText(one.evaluated_at)}`,
     item: one,
   }));
   const lanes =
     /** @type {[string, string][]} */ ([["poll", "polled"], ["message", "messages"], ["manual", "by hand"]]);
   const used = lanes.filter(([name]) => marks.some((mark) => mark.lane === name));
   const open = (/** @type {any} */ one) => one.segment_id && void go(whyHref(one.segment_id));
-  return section("Evaluations", laneTimeline(used, marks, window, open), await evaluationTable(evaluations));
+  return section(
+    "Evaluations",
+    laneTimeline(used, marks, window, open),
+    zoneLine(window),
+    await evaluationTable(evaluations),
+  );
 }
 
 /** @param {any[]} evaluations */

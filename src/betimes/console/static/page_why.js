@@ -5,11 +5,21 @@
 import { ask, get, part } from "./api.js";
 import { h } from "./dom.js";
 import { button, openDialog } from "./forms.js";
-import { answerClass, copyButton, facts, mark, pageHead, reasonChips, section, streamHref } from "./parts.js";
+import {
+  answerClass,
+  copyButton,
+  facts,
+  mark,
+  pageHead,
+  reasonChips,
+  section,
+  streamHref,
+  unreadableRows,
+} from "./parts.js";
 import { curl } from "./samples.js";
 import { may } from "./session.js";
 import { shownJson } from "./texts.js";
-import { dateText, partsOf, when, zoneFor } from "./time.js";
+import { dateText, partsOf, timedText, when, zoneFor } from "./time.js";
 import { changesSection } from "./why_changes.js";
 import { eventsSection, words } from "./why_events.js";
 import { pipeline } from "./why_pipeline.js";
@@ -28,6 +38,7 @@ export async function show(view) {
   view.main.append(
     pageHead(headline(told), whereabouts(told, theirs), ...buttons(told)),
     told.verdict ? verdictCard(told, theirs, then) : plainCard(told, theirs, then),
+    unreadableRows(told.unreadable) ?? "",
   );
   if (told.rules.length) {
     view.main.append(
@@ -43,7 +54,7 @@ export async function show(view) {
       ),
     );
   }
-  const [story, events] = [storySection(told, theirs), eventsSection(told, theirs)];
+  const [story, events] = [storySection(told, theirs, view.signal), eventsSection(told, theirs)];
   view.main.append(...(told.verdict ? [story, events] : [events, story]));
 }
 
@@ -117,7 +128,7 @@ function verdictCard(told, theirs, then) {
   return h(
     "section",
     { class: `card verdict ${answerClass(verdict.outcome)}`, "aria-label": "The answer" },
-    h("p", { class: "why-sentence" }, verdict.explanation),
+    h("p", { class: "why-sentence" }, timedText(verdict.explanation, theirs)),
     verdict.reasons.length ? reasonTrail(told) : null,
     facts([
       ["Decided", when(told.at, { theirs, seconds: true, day: true })],
@@ -151,7 +162,7 @@ function plainCard(told, theirs, then) {
   return h(
     "section",
     { class: "card verdict other", "aria-label": "What it is" },
-    h("p", { class: "why-sentence" }, `${happenings(told)}.`),
+    h("p", { class: "why-sentence" }, timedText(`${happenings(told)}.`, theirs)),
     h("p", { class: "soft" }, "There was nothing to decide by rules: this segment records what happened."),
     facts([["Written", when(told.at, { theirs, seconds: true, day: true })], ...circumstances(told, theirs, then)]),
   );

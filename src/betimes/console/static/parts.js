@@ -1,14 +1,15 @@
 /**
- * Parts that pages are made of: marks, verdicts, tables, tiles, meters, empty states, errors, dialogs.
+ * Parts that pages are made of: marks, verdicts, tiles, meters, empty states, errors, dialogs.
  */
 import { h, put, uid } from "./dom.js";
 import { button } from "./forms.js";
 import { answer } from "./marks.js";
 import { meaningOf } from "./server.js";
-import { when } from "./time.js";
+import { timedText, when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 export { answer, answerClass, mark, markShape } from "./marks.js";
+export { sayOffsets, table, tableFrame, tableRow } from "./tables.js";
 
 /** Return the reasons of all judgements as chips; the last is that of the answer, those before it lead there. @param {string[]} [reasons] @param {(reason: string) => string} [hrefOf] */
 export function reasonChips(reasons = [], hrefOf) {
@@ -68,66 +69,6 @@ export function pageHead(title, sentence, ...buttons) {
 export function section(title, ...children) {
   const id = uid("section");
   return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), children);
-}
-
-/** @typedef {{name: string, cell: (row: any) => Child, kind?: string}} Column `kind`: "number" for figures, "text" for sentences */
-/** How much room a table needs from how many columns on; where it has less, its rows stand as blocks. */
-const ROOMS = /** @type {const} */ ([[7.3, "stacks many"], [5.5, "stacks some"], [2.5, "stacks"]]);
-/** How many columns one of a kind counts for. */
-const WIDTHS = /** @type {Record<string, number>} */ ({ text: 3, number: 0.7 });
-
-/**
- * Return a table; a column in which nothing stands is left out. `href` makes its rows findable by keys.
- * @template T
- * @param {{caption: string, columns: {name: string, cell: (row: T) => Child, kind?: string}[], rows: T[], rowClass?: (row: T) => string, href?: (row: T) => string, empty?: Child, isTerse?: boolean}} told
- */
-export function table({ caption, columns, rows, rowClass, href, empty, isTerse = false }) {
-  if (!rows.length && empty) return h("div", null, empty);
-  const body = rows.map((row) => tableRow(columns, row, rowClass?.(row), href?.(row)));
-  const isUsed = columns.map((_, place) => !place || !rows.length || body.some((row) => !isBlank(row.children[place])));
-  for (const row of body) [...row.children].forEach((cell, place) => isUsed[place] || cell.remove());
-  const used = columns.filter((_, place) => isUsed[place]);
-  return tableFrame(caption, used, h("tbody", { role: "rowgroup" }, body), { isTerse });
-}
-
-/** @param {Element} cell */
-function isBlank(cell) {
-  return !cell.textContent && !cell.querySelector(":not(:empty), svg, input");
-}
-
-/** Return a row of a table's body. @param {Column[]} columns @param {any} row @param {string} [name] of its class @param {string} [href] */
-export function tableRow(columns, row, name = "", href) {
-  return h(
-    "tr",
-    { class: `row ${name}`, role: "row", "data-href": href ?? null },
-    columns.map((one, place) =>
-      h(
-        place ? "td" : "th",
-        { role: place ? "cell" : "rowheader", class: one.kind ?? null, "data-label": one.name },
-        one.cell(row),
-      )
-    ),
-  );
-}
-
-/** Return a table around its body. Its roles are named because rows that stand as blocks would lose them. @param {string} caption @param {Column[]} columns @param {Element} body @param {{isTerse?: boolean}} [how] `isTerse`: its values need no headings where its rows stand as blocks */
-export function tableFrame(caption, columns, body, { isTerse = false } = {}) {
-  const head = columns.map((one) =>
-    h("th", { role: "columnheader", class: one.kind ?? null }, one.name || h("span", { class: "hidden" }, "More"))
-  );
-  const wide = columns.reduce((sum, one) => sum + (WIDTHS[one.kind ?? ""] ?? 1), 0);
-  const size = ROOMS.find(([count]) => wide >= count)?.[1] ?? "";
-  return h(
-    "div",
-    { class: `scroll ${size}${isTerse ? " terse" : ""}`, tabindex: "0", role: "group", "aria-label": caption },
-    h(
-      "table",
-      { role: "table" },
-      h("caption", { class: "hidden" }, caption),
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head)),
-      body,
-    ),
-  );
 }
 
 /** Return pairs of a name and a value; those without a value are left out. @param {[string, Child][]} pairs */
@@ -221,7 +162,7 @@ export function problemBox(error, retry) {
     "div",
     { class: "problem", role: "alert" },
     h("p", { class: "problem-title" }, title, told.status ? ` (${told.status})` : ""),
-    detail ? h("p", null, detail) : null,
+    detail ? h("p", null, timedText(detail)) : null,
     fields.length ? h("ul", null, fields) : null,
     told.errorId ? h("p", { class: "soft" }, "Error id ", h("code", null, told.errorId)) : null,
     retry ? h("button", { type: "button", on: { click: () => retry() } }, "Try again") : null,
@@ -252,6 +193,18 @@ export function percent(part, whole) {
   return whole ? `${((100 * part) / whole).toFixed(part && part < whole / 100 ? 1 : 0)} %` : "–";
 }
 
+/** Name rows that the server could not read, and why; nothing where there are none. @param {{row: string, code: string, unreadable: string}[]} [rows] */
+export function unreadableRows(rows = []) {
+  if (!rows.length) return null;
+  const items = rows.map((one) => h("li", null, h("code", null, one.row), `: ${one.unreadable} (${one.code})`));
+  return h(
+    "div",
+    { class: "problem" },
+    h("p", { class: "problem-title" }, `${countText(rows.length, "rows")} cannot be shown`),
+    h("ul", null, items),
+  );
+}
+
 /**
  * Return a list that grows by pages: `load(cursor)` answers `{items, next_cursor}`; the first page may be given.
  * @param {(cursor: string | null) => Promise<any>} load @param {(items: any[]) => Child} render all items so far @param {any} [first]
@@ -259,12 +212,20 @@ export function percent(part, whole) {
 export async function pagedList(load, render, first) {
   let page = first ?? (await load(null));
   let items = page.items;
+  let unreadable = page.unreadable ?? [];
   const box = h("div", { class: "paged" });
-  const paint = () => put(box, render(items), page.next_cursor ? button("Show more", more, { class: "more" }) : null);
+  const paint = () =>
+    put(
+      box,
+      unreadableRows(unreadable),
+      render(items),
+      page.next_cursor ? button("Show more", more, { class: "more" }) : null,
+    );
   const more = async () => {
     try {
       page = await load(page.next_cursor);
       items = [...items, ...page.items];
+      unreadable = [...unreadable, ...(page.unreadable ?? [])];
       box.setAttribute("data-grown", "");
       paint();
     } catch (error) {
@@ -293,7 +254,11 @@ export function verdictColumns() {
       name: "Why",
       kind: "text",
       cell: (/** @type {any} */ one) =>
-        h("a", { href: whyHref(one.segment_id), class: "quiet-link" }, one.explanation || "why"),
+        h(
+          "a",
+          { href: whyHref(one.segment_id), class: "quiet-link" },
+          one.explanation ? timedText(one.explanation) : "why",
+        ),
     },
   ];
 }

@@ -7,7 +7,7 @@ import { get } from "./api.js";
 import { h, svg } from "./dom.js";
 import { answerClass } from "./parts.js";
 import { wordOf } from "./server.js";
-import { durationText } from "./time.js";
+import { durationText, fullText } from "./time.js";
 import { drawing, laneTimeline, NAME, TOP } from "./timelines.js";
 
 /** @typedef {import("./timelines.js").Window} Window */
@@ -75,15 +75,15 @@ const LANES = /** @type {[string, string][]} */ ([
  * @param {any[]} ticks @param {string[]} next instants that are to come @param {Window} window @param {(tick: any) => void} open
  */
 export function tickTimeline(ticks, next, window, open) {
-  const marks = ticks.filter((one) => one.status !== "skipped").map(markOf);
+  const marks = ticks.filter((one) => one.status !== "skipped").map((one) => markOf(one, window.zone));
   return laneTimeline(LANES, marks, window, open, (x, yOf) => [
     ticks.filter((one) => one.status === "skipped").map((one) => skippedRange(one, x, yOf(one.cause), open)),
     next.map((at) => svg("circle", { class: "coming", cx: x(Date.parse(at)), cy: yOf("cron"), r: 4.5 })),
   ]);
 }
 
-/** @param {any} tick @returns {import("./timelines.js").Mark} */
-function markOf(tick) {
+/** @param {any} tick @param {string} zone @returns {import("./timelines.js").Mark} */
+function markOf(tick, zone) {
   const late = tick.lag_ms && tick.cause !== "backfill" ? ` · ${durationText(tick.lag_ms)} late` : "";
   return {
     lane: tick.cause,
@@ -91,7 +91,7 @@ function markOf(tick) {
     // A backfill fires long after its ticks were due, on purpose, and a manual tick when it is asked for: neither is late.
     due: tick.cause === "backfill" || tick.cause === "manual" ? undefined : Date.parse(tick.scheduled_for),
     kind: answerClass(tick.status),
-    words: `${tick.status} · ${tick.scheduled_for}${late}`,
+    words: `${tick.status} · ${fullText(tick.scheduled_for, zone)}${late}`,
     item: tick,
   };
 }

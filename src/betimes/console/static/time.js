@@ -164,7 +164,8 @@ export function agoText(instant) {
 }
 
 /**
- * Return an instant as an element: the time, the day if it is not today or is asked for, the distance from now beside it.
+ * Return an instant as an element: the time, the day if it is not today or is asked for, the offset, the distance from
+ * now beside it.
  * @param {string | null | undefined} instant @param {{theirs?: string | null, seconds?: boolean, relative?: boolean, day?: boolean}} [how]
  */
 export function when(instant, { theirs = null, seconds = false, relative = true, day = false } = {}) {
@@ -180,6 +181,29 @@ export function when(instant, { theirs = null, seconds = false, relative = true,
     "time",
     { datetime: instant, title, class: "when" },
     absolute,
+    h("span", { class: "offset" }, ` ${partsOf(at, zone).offset}`),
     relative && [" ", h("span", { class: "soft ago" }, agoText(at))],
   );
+}
+
+/** An instant in a text; one that is part of an id, such as a key, is none. */
+const INSTANTS = /(?<![\w:./-])(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))(?![\w:/-])/;
+
+/** Return a sentence of the server with its instants as elements, in the zone that was chosen; its words stay. @param {string | null | undefined} text @param {string | null} [theirs] @returns {(string | HTMLElement)[]} */
+export function timedText(text, theirs = null) {
+  return (text ?? "").split(INSTANTS).map((piece, place) =>
+    place % 2 ? when(piece, { theirs, seconds: !/:00(\.0+)?(Z|[+-]..:..)$/.test(piece), relative: false }) : piece
+  );
+}
+
+/** Return a sentence of the server as `timedText` does, as a text. @param {string} text @param {string | null} [theirs] */
+export function timedWords(text, theirs) {
+  return timedText(text, theirs).map((piece) => typeof piece === "string" ? piece : piece.textContent).join("");
+}
+
+/** Return a zone with its offset, and with both where the clock changes between two instants. @param {string} zone @param {number} from @param {number} to */
+export function zoneWords(zone, from, to) {
+  if (zone === "UTC") return zone;
+  const [before, after] = [from, to].map((at) => partsOf(at, zone).offset);
+  return `${zone}, UTC${before}${before === after ? "" : ` and then UTC${after}`}`;
 }

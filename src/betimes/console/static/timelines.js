@@ -4,9 +4,9 @@
  * above them.
  */
 import { fitted } from "./charts.js";
-import { svg } from "./dom.js";
+import { h, svg } from "./dom.js";
 import { markShape } from "./parts.js";
-import { clockText, dayText, now, offsetMs, zoneFor } from "./time.js";
+import { clockText, dayText, now, offsetMs, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
@@ -32,6 +32,11 @@ export const NAME = 15;
 export function pastWindow(oldest) {
   const span = Math.max(3_600_000, now() - Date.parse(oldest));
   return { from: now() - span * 1.02, to: now() + span / 20, now: now(), zone: zoneFor(null) };
+}
+
+/** Say in which zone a window is drawn. @param {Window} window */
+export function zoneLine({ zone, from, to }) {
+  return h("p", { class: "soft axis-zone" }, zoneWords(zone, from, to));
 }
 
 /** Return round instants of a window in its zone, and how far apart they are. @param {Window} window @param {number} most */

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { answer } from "./marks.js";
 import { facts, reasonChips } from "./parts.js";
 import { rawJson } from "./texts.js";
-import { fullText, when } from "./time.js";
+import { fullText, timedText, when } from "./time.js";
 import { pipeline } from "./why_pipeline.js";
 
 const SAID_MAX = 12;
@@ -47,7 +47,7 @@ function headline(verdict, body) {
     "div",
     { class: "try-verdict" },
     h("p", null, answer(verdict.outcome), " ", reasonChips(verdict.reasons)),
-    h("p", null, verdict.explanation || body?.explanation || ""),
+    h("p", null, timedText(verdict.explanation || body?.explanation)),
     until ? h("p", { class: "soft" }, "until ", when(until)) : null,
     body?.is_replay ? h("p", { class: "soft" }, "It was answered before: this is the recorded answer.") : null,
   );
@@ -63,7 +63,9 @@ function rulesOf(judged, policy) {
 /** What is answered where nothing is judged: its figures and words. @param {any} told @param {any} body */
 function plainAnswer(told, body) {
   const said = Object.entries(body ?? {}).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
-  const pairs = said.slice(0, SAID_MAX).map(([name, value]) => /** @type {[string, string]} */ ([name, String(value)]));
+  const pairs = said.slice(0, SAID_MAX).map((
+    [name, value],
+  ) => /** @type {[string, any]} */ ([name, timedText(String(value))]));
   return [
     h("p", { class: "try-verdict" }, told?.status ? `It would answer ${told.status}.` : "It answered:"),
     facts(pairs),

@@ -7,7 +7,7 @@ import { h, put } from "./dom.js";
 import { answer, answerClass, problemBox, section } from "./parts.js";
 import { button } from "./forms.js";
 import { may } from "./session.js";
-import { fullText, now, when } from "./time.js";
+import { fullText, now, timedText, when } from "./time.js";
 import { labHref, settingText } from "./why_policy.js";
 
 /** Kinds of changes, the nearest to the person first. */
@@ -39,7 +39,7 @@ export function changesSection(told, theirs, signal) {
 function alternatives(told, found, theirs) {
   if (!found.reproduced) {
     return [
-      h("p", { class: "check unknown" }, "It cannot be told: ", found.why_not, "."),
+      h("p", { class: "check unknown" }, "It cannot be told: ", timedText(found.why_not, theirs), "."),
     ];
   }
   const times = `decided again ${found.decisions} time${found.decisions === 1 ? "" : "s"}`;
@@ -85,7 +85,7 @@ function change(told, one, theirs) {
     h(
       "p",
       { class: "change-if" },
-      one.kind === "time" ? ["if it had been judged at ", instant(one.at, theirs)] : `if ${one.if}`,
+      one.kind === "time" ? ["if it had been judged at ", instant(one.at, theirs)] : timedText(`if ${one.if}`, theirs),
       // Of a setting the sentence says itself what it stands instead of.
       ["time", "rule", "setting"].includes(one.kind) || one.from == null
         ? null

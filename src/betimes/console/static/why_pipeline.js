@@ -4,7 +4,7 @@
  */
 import { h, put } from "./dom.js";
 import { answer, meter, whyHref } from "./parts.js";
-import { spanText } from "./time.js";
+import { spanText, timedText } from "./time.js";
 import { labHref, settingAt, settingText } from "./why_policy.js";
 
 const WORDS = { passed: "passed", bound: "bound", shadow: "shadow", not_reached: "not looked at" };
@@ -52,7 +52,9 @@ function ruleRow(told, rule, then) {
         rule.reason ? h("span", { class: "chip" }, rule.reason) : null,
         isSeen ? gauge(rule) : null,
       ),
-      isSeen ? h("p", { class: "rule-says" }, sentence(rule.sentence), original(told, rule)) : null,
+      isSeen
+        ? h("p", { class: "rule-says" }, timedText(sentence(rule.sentence), told.timezone), original(told, rule))
+        : null,
       rule.reads.length ? settings(told, rule, then) : null,
     ),
   );
