@@ -1,6 +1,10 @@
 """Why: from an answer to the rule that bound, and to what would have had to be different."""
 
 import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -10,7 +14,7 @@ from playwright.async_api import Page
 from betimes.console.settings import ConsoleSettings
 from betimes.ledger.verdict_list import VerdictFilters
 from tests.console.conftest import Visiting
-from tests.console.town import Served, served
+from tests.console.town import Served, reopened, served
 
 pytestmark = pytest.mark.browser
 
@@ -96,6 +100,25 @@ async def test_a_story_is_followed_to_the_next_judgement_and_back(town: Served, 
         await page.wait_for_url("**" + why(told.segment_id))
 
 
+async def test_the_fire_of_an_intent_leads_to_what_it_sent_and_says_instants_in_the_chosen_zone(
+    town: Served, visiting: Visiting
+) -> None:
+    found = await town.bt.ledger.verdicts(VerdictFilters(domain="intents", outcome="success"), limit=1)
+    fired = found.items[0].segment_id
+    async with visiting(town.address) as visit:
+        page = await visit.open(why(fired))
+        sentence = page.get_by_label("The answer").get_by_text("Recorded as success; the next check is at")
+        assert re.search(r"is at 29 Mar 15:00 \+00:00\.$", await sentence.inner_text())
+        assert await sentence.get_by_role("time").get_attribute("datetime") == "2026-03-29T15:00:00Z"
+        await page.keyboard.press("z")
+        await sentence.get_by_text("29 Mar 17:00 +02:00").wait_for()  # after a change of the clock
+        story = page.get_by_role("region", name="Story")
+        await story.get_by_role("link", name="inbox:p30:").click()
+        await page.wait_for_url("**/why/inbox*")
+        await story.get_by_role("link", name=fired).click()
+        await page.wait_for_url("**" + why(fired))
+
+
 async def test_a_segment_that_judged_nothing_shows_what_happened(town: Served, visiting: Visiting) -> None:
     async with visiting(town.address) as visit:
         page = await visit.open(why("schedule:brief-0:1"))
@@ -152,6 +175,20 @@ async def test_the_ledger_and_the_playground_keep_to_the_same(texts: str, town: 
         shown = await page.get_by_role("textbox", name="message").input_value()
         # to open it there is a click, too; where nothing is shown, it is the example's
         assert shown == (told.command["message"] if texts == "click" else "See you at nine?")
+
+
+async def test_an_effect_that_cannot_be_read_is_named(recorded: Path, tmp_path: Path, visiting: Visiting) -> None:
+    copied = Path(shutil.copy(recorded, tmp_path))
+    with closing(sqlite3.connect(copied)) as database, database:
+        ids = "SELECT kind, id, version FROM effect WHERE kind = 'inbox' ORDER BY created_at DESC LIMIT 1"
+        [kind, id, version] = database.execute(ids).fetchone()
+        database.execute("UPDATE effect SET payload = '{', history = '[7]'")
+    async with reopened(copied) as damaged, visiting(damaged.address) as visit:
+        page = await visit.open(why(f"{kind}:{id}:{version}"))
+        await page.get_by_text("1 row cannot be shown").wait_for()
+        await page.get_by_role("listitem").filter(has_text=f"{kind}:{id}:{version}:0").first.wait_for()
+        await visit.follow("/console/effects")
+        await page.get_by_text("rows cannot be shown").wait_for()
 
 
 async def test_a_segment_that_is_not_there_says_so_and_offers_to_try_again(nothing: Served, visiting: Visiting) -> None:

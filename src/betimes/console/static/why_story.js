@@ -1,14 +1,17 @@
 /**
- * The story of a segment: what caused it, every judgement of the same thing, what it asked for and what it led to; once
- * from left to right, and once as a list in the order of time.
+ * The story of a segment: what caused it, every judgement of the same thing, what it asked for, what it led to and what
+ * else was done under its correlation, such as the notification that an intent's fire sent; once from left to right, and
+ * once as a list in the order of time.
  */
-import { part } from "./api.js";
-import { h } from "./dom.js";
+import { get, part } from "./api.js";
+import { h, put } from "./dom.js";
 import { answer, answerClass, section, table, whyHref } from "./parts.js";
 import { when } from "./time.js";
 
 const SHOWN_MAX = 4;
 const LISTED_MAX = 50;
+/** Segments of its correlation that are looked at. */
+const RELATED_MAX = 30;
 
 /**
  * @typedef {object} Step
@@ -21,18 +24,25 @@ const LISTED_MAX = 50;
  * @property {boolean} [isThis]
  */
 
-/** @param {any} told @param {string | null} theirs */
-export function storySection(told, theirs) {
-  const columns = columnsOf(told);
+/** @param {any} told @param {string | null} theirs @param {AbortSignal} signal */
+export function storySection(told, theirs, signal) {
+  const box = h("div");
+  const show = (/** @type {any[]} */ related) => put(box, ...storyParts(columnsOf(told, related), theirs));
+  show([]);
+  if (told.correlation_id) {
+    const query = { correlation_id: told.correlation_id, limit: RELATED_MAX };
+    get("/v1/ledger", query, signal).then((page) => page.items.length > 1 && show(page.items)).catch(() => {}); // the page has a link to them
+  }
+  return section("Story", box);
+}
+
+/** @param {[string, Step[]][]} columns @param {string | null} theirs */
+function storyParts(columns, theirs) {
   const steps = columns.flatMap(([, found]) => found);
   if (steps.length < 2) {
-    return section(
-      "Story",
-      h("p", { class: "soft" }, "It stands alone: nothing caused it, and it led to nothing yet."),
-    );
+    return [h("p", { class: "soft" }, "It stands alone: nothing caused it, and it led to nothing yet.")];
   }
-  return section(
-    "Story",
+  return [
     h(
       "ol",
       { class: "story" },
@@ -62,7 +72,7 @@ export function storySection(told, theirs) {
         rows: steps.slice(0, LISTED_MAX),
       }),
     ),
-  );
+  ];
 }
 
 /** @param {Step} one @param {string | null} theirs */
@@ -80,8 +90,8 @@ function node(one, theirs) {
     : h("div", { class: `story-node ${tone}` }, inside);
 }
 
-/** @param {any} told @returns {[string, Step[]][]} */
-function columnsOf(told) {
+/** @param {any} told @param {any[]} related segments of its correlation @returns {[string, Step[]][]} */
+function columnsOf(told, related) {
   const judged = told.judgements.map(judgement);
   const place = told.judgements.findIndex((/** @type {any} */ one) => one.segment_id === told.segment_id);
   const self = {
@@ -93,12 +103,19 @@ function columnsOf(told) {
     more: told.verdict ? undefined : told.command?.type ?? told.events[0]?.type,
     isThis: true,
   };
+  const known = new Set([
+    told.segment_id,
+    told.caused_by?.segment_id,
+    ...told.caused,
+    ...told.judgements.map((/** @type {any} */ one) => one.segment_id),
+  ]);
   return /** @type {[string, Step[]][]} */ ([
     ["Came from", told.caused_by ? [segment("cause", told.caused_by.segment_id)] : []],
     ["Judged before", place > 0 ? judged.slice(0, place) : []],
     ["This", [self]],
     ["Led to", [...told.effects.map(effect), ...told.caused.map((/** @type {string} */ id) => segment("led to", id))]],
     ["Judged again", place >= 0 ? judged.slice(place + 1) : []],
+    ["Of the same correlation", related.filter((one) => !known.has(one.segment_id)).map(relative)],
   ]).filter(([, steps]) => steps.length);
 }
 
@@ -111,6 +128,18 @@ function judgement(one) {
     at: one.at,
     outcome: one.outcome,
     more: one.reasons.at(-1),
+  };
+}
+
+/** @param {any} one a segment of the ledger @returns {Step} */
+function relative(one) {
+  return {
+    part: "correlation",
+    text: one.segment_id,
+    href: whyHref(one.segment_id),
+    at: one.at,
+    outcome: one.verdict?.outcome,
+    more: one.verdict?.reasons.at(-1) ?? one.command?.type ?? one.events[0]?.type,
   };
 }
 
