@@ -1,6 +1,7 @@
 /**
  * Which hours of which day are shown: a whole day of a zone, or a few hours of it, from the query of the address.
  */
+import { choiceIn, dateIn, instantIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { dateText, dayStart, now, offsetMs, partsOf } from "./time.js";
 
@@ -11,13 +12,12 @@ export const ZOOMS = [24, 12, 6, 1];
 
 /** @param {URLSearchParams} query @param {string} zone @param {number} [at] an instant of the day, if the query names none @returns {Window} */
 export function windowOf(query, zone, at = now()) {
-  const hours = Math.min(24, Math.max(1, Number(query.get("hours")) || 24));
-  const from = Date.parse(query.get("from") ?? "");
-  if (hours < 24 && !Number.isNaN(from)) {
+  const hours = Number(choiceIn(query, "hours", ZOOMS.map(String)));
+  const from = instantIn(query, "from", zone);
+  if (hours < 24 && from !== null) {
     return { since: from, until: from + hours * HOUR, zone, date: dateText(from, zone), hours, isDay: false };
   }
-  const asked = query.get("date") ?? "";
-  const date = /^\d{4}-\d\d-\d\d$/.test(asked) ? asked : dateText(at, zone);
+  const date = dateIn(query, "date") ?? dateText(at, zone);
   return { since: dayStart(date, zone), until: dayStart(dayAfter(date, 1), zone), zone, date, hours: 24, isDay: true };
 }
 

@@ -8,7 +8,8 @@ import { h, put } from "./dom.js";
 import { field } from "./forms.js";
 import { tabs } from "./parts.js";
 import { addressWith } from "./router.js";
-import { now, stepOf } from "./time.js";
+import { INSTANT_FORMS, readInstant } from "./queries.js";
+import { timedText } from "./time.js";
 
 /** @typedef {{name: string, label: string, options?: string[], text?: string, isInstant?: boolean}} Filter `options` are shown as links; `text` is its name in the text, if not `name`; an instant may be said as a distance from now */
 
@@ -18,6 +19,15 @@ const OWN = ["tenant"];
 /** Return what the query narrows a list by. @param {import("./router.js").View} view @param {string[]} [own] names that the page uses itself @returns {Record<string, string>} */
 export function chosenFilters(view, own = []) {
   return Object.fromEntries([...view.query].filter(([name]) => !OWN.includes(name) && !own.includes(name)));
+}
+
+/** Return what the query narrows a list by, its instants written out; one that is none is sent on, for the server to say so. @param {import("./router.js").View} view @param {Filter[]} filters @param {string[]} [own] @returns {Record<string, string>} */
+export function wantedFilters(view, filters, own) {
+  const instants = filters.filter((one) => one.isInstant).map((one) => one.name);
+  const read = (
+    /** @type {[string, string]} */ [name, value],
+  ) => [name, (instants.includes(name) && readInstant(value)) || value];
+  return Object.fromEntries(Object.entries(chosenFilters(view, own)).map(read));
 }
 
 /** Return filters as a text. @param {Record<string, string>} chosen @param {Filter[]} filters */
@@ -45,19 +55,10 @@ export function parseFilters(text, filters) {
     else if (found.options && !found.options.includes(value)) {
       problems.push(`${word}: ${name} is one of ${found.options.join(", ")}`);
     } else if (found.isInstant && !readInstant(value)) {
-      problems.push(
-        `${word}: write an instant such as 2026-03-28T18:00:00Z, or how far it is from now: <1h, <30m, <2d`,
-      );
-    } else chosen[found.name] = found.isInstant ? readInstant(value) : value;
+      problems.push(`${word}: write ${INSTANT_FORMS}`);
+    } else chosen[found.name] = found.isInstant ? readInstant(value) : value; // an address says the same to others
   }
   return { chosen, problems };
-}
-
-/** Return an instant that is written out or as a distance from now; nothing if it is neither. An address has it written out, so that it says the same to others. @param {string} text */
-function readInstant(text) {
-  const span = /^<(\d+[mhd])$/.exec(text)?.[1];
-  if (span) return new Date(now() + stepOf(span)).toISOString();
-  return Number.isNaN(Date.parse(text)) ? "" : text;
 }
 
 /**
@@ -120,7 +121,8 @@ function chosenChips(chosen, filters) {
         href: addressWith({ [name]: null }),
         "aria-label": `Remove the filter ${labelOf(name)}: ${chosen[name]}`,
       },
-      `${labelOf(name)}: ${chosen[name]}`,
+      `${labelOf(name)}:\u00a0`,
+      timedText(chosen[name]),
       h("span", { class: "cross", "aria-hidden": "true" }, "×"),
     )
   );

@@ -1,6 +1,7 @@
 /** Which hours of what comes next are shown: how many, and from when, from the query of the address. */
 import { h } from "./dom.js";
 import { tabs } from "./parts.js";
+import { choiceIn, instantIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { clockText, dayText, now, zoneFor } from "./time.js";
 
@@ -14,7 +15,7 @@ const HOUR = 3_600_000;
 
 /** Return where the range begins: now, or later if somebody went on. @param {View} view */
 export function startOf(view) {
-  return Math.max(now(), Date.parse(view.query.get("at") ?? "") || 0);
+  return Math.max(now(), instantIn(view.query, "at") ?? 0);
 }
 
 /** Return links to the range after this one and before it. @param {View} view */
@@ -35,8 +36,8 @@ export function moves(view) {
 
 /** @param {View} view @returns {keyof typeof RANGES} */
 export function rangeOf(view) {
-  const asked = view.query.get("range") ?? "24h";
-  return asked in RANGES ? /** @type {keyof typeof RANGES} */ (asked) : "24h";
+  const names = /** @type {(keyof typeof RANGES)[]} */ (Object.keys(RANGES));
+  return choiceIn(view.query, "range", names, "24h");
 }
 
 /** @param {View} view */

@@ -1,6 +1,7 @@
 /** Counts of a range, from the tally: what the tiles, the strip and the reasons of the first page are made of. */
 import { get } from "./api.js";
 import { answerClass } from "./parts.js";
+import { choiceIn, instantIn } from "./queries.js";
 import { clockText, dayText, now, stepOf, zoneFor } from "./time.js";
 
 /** @typedef {{at: number, label: string, counts: Record<string, number>}} Bucket */
@@ -17,13 +18,14 @@ export const RANGES = {
 
 /** Return the range that a query asks for, up to now or to an instant of the past, and the window in it: whole, or what was brushed. @param {URLSearchParams} query */
 export function windowOf(query) {
-  const end = Date.parse(query.get("until") ?? "");
-  const isEarlier = end <= now();
-  const range = asFineAsKept(RANGES[query.get("range") ?? "24h"] ?? RANGES["24h"], isEarlier ? end : now());
-  const until = Math.ceil((isEarlier ? end : now() + 1) / range.stepMs) * range.stepMs;
+  const asked = instantIn(query, "until") ?? Infinity;
+  const isEarlier = asked <= now();
+  const end = isEarlier ? asked : now();
+  const range = asFineAsKept(RANGES[choiceIn(query, "range", Object.keys(RANGES), "24h")], end);
+  const until = Math.ceil((isEarlier ? end : end + 1) / range.stepMs) * range.stepMs;
   const since = until - range.hours * HOUR;
-  const from = Number(Date.parse(query.get("from") ?? "")) || since;
-  const to = Number(Date.parse(query.get("to") ?? "")) || until;
+  const from = instantIn(query, "from") ?? since;
+  const to = instantIn(query, "to") ?? until;
   const isBrushed = from !== since || to !== until;
   return { range, since, until, from, to, isBrushed, isPast: isBrushed || isEarlier };
 }

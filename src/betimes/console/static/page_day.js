@@ -14,6 +14,7 @@ import { button } from "./forms.js";
 import { onPulse } from "./live.js";
 import { answerClass, markShape } from "./marks.js";
 import { emptyState, pageHead, section, tabs } from "./parts.js";
+import { choiceIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { may } from "./session.js";
@@ -38,7 +39,7 @@ export async function show(view) {
     world,
   ]);
   const day = dayOf(timelines, effects, seen);
-  const only = view.query.get("answer");
+  const only = view.query.get("answer") ? choiceIn(view.query, "answer", CLASSES) : null;
   const others = worldMarks(flips.filter((one) => isWithin(one, seen)), subject.id, view);
   const head = [pageHead(subject.id, whose(subject, timelines), ...moves(view, seen)), news(view, subject, seen)];
   if (isEmpty(day, chosen)) return put(view.main, ...head, nobody(subject));

@@ -2,9 +2,20 @@
 import { get } from "./api.js";
 import { askedBy } from "./asked_by.js";
 import { h, put } from "./dom.js";
-import { chosenFilters, filterBar } from "./filters.js";
+import { filterBar, wantedFilters } from "./filters.js";
 import { keepFresh } from "./list_page.js";
-import { answer, emptyState, pagedList, pageHead, section, shortId, streamLink, table, whyHref } from "./parts.js";
+import {
+  answer,
+  emptyState,
+  pagedList,
+  pageHead,
+  problemBox,
+  section,
+  shortId,
+  streamLink,
+  table,
+  whyHref,
+} from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { rawJson } from "./texts.js";
 import { when } from "./time.js";
@@ -16,17 +27,20 @@ const FILTERS = [
   { name: "event_type", label: "Event" },
   { name: "key", label: "Key" },
   { name: "correlation_id", label: "Correlation" },
-  { name: "since", label: "Since" },
-  { name: "until", label: "Until" },
+  { name: "since", label: "Since", isInstant: true },
+  { name: "until", label: "Until", isInstant: true },
 ];
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Ledger");
-  const chosen = { order: "desc", ...chosenFilters(view) };
+  const chosen = { order: "desc", ...wantedFilters(view, FILTERS) };
   const load = (/** @type {string | null} */ cursor) =>
     get("/v1/ledger", { ...chosen, limit: 50, cursor }, view.signal);
-  const list = await pagedList(load, segments);
+  const list = await pagedList(load, segments).catch((error) => {
+    if (view.signal.aborted) throw error;
+    return problemBox(error, view.refresh); // below the filters, one of which may be wrong
+  });
   keepFresh(view);
   put(
     view.main,

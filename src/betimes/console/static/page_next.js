@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
-import { chosenFilters, filterBar } from "./filters.js";
+import { filterBar, wantedFilters } from "./filters.js";
 import { onPulse } from "./live.js";
 import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
 import { groupsOf, itemTable } from "./next_items.js";
@@ -17,6 +17,10 @@ import { clockText, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.j
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
 const OWN = ["range", "at"];
+const INSTANTS = [
+  { name: "from", label: "From", isInstant: true },
+  { name: "to", label: "Until", text: "until", isInstant: true },
+];
 const ITEMS = 50;
 const RELOAD_MS = 15_000;
 const HOUR = 3_600_000;
@@ -24,7 +28,7 @@ const HOUR = 3_600_000;
 /** @param {View} view */
 export async function show(view) {
   view.title("What's next");
-  const chosen = chosenFilters(view, OWN);
+  const chosen = wantedFilters(view, INSTANTS, OWN);
   const load = (/** @type {string | null} */ cursor) =>
     get("/v1/upcoming/items", { ...chosen, limit: ITEMS, cursor }, view.signal);
   const [comb, first] = await Promise.all([loadComb(view), load(null)]);
@@ -34,8 +38,7 @@ export async function show(view) {
   const filters = [
     { name: "kinds", label: "Kind", text: "kind", options: kinds },
     { name: "reason", label: "Reason", text: "reason" },
-    { name: "from", label: "From", isInstant: true },
-    { name: "to", label: "Until", text: "until", isInstant: true },
+    ...INSTANTS,
   ];
   const isNarrowed = Object.keys(chosen).length > 0;
   put(

@@ -7,7 +7,7 @@
 import { get } from "./api.js";
 import { CLASSES, sparkline, stackedStrip, total } from "./charts.js";
 import { h, put } from "./dom.js";
-import { chosenFilters } from "./filters.js";
+import { chosenFilters, filterBar } from "./filters.js";
 import { bucketsOf, domainsOf, instant, loadCounts, RANGES, reasonsOf, sum, windowOf } from "./now_counts.js";
 import { liveRows } from "./now_rows.js";
 import { onPulse } from "./live.js";
@@ -20,7 +20,12 @@ import { clockText, dayText, now, partsOf, spanText, zoneFor } from "./time.js";
 const RELOAD_MS = 10_000;
 /** Decisions of an earlier time that a share of them says something about. */
 const COMPARED_MIN = 20;
-const FILTERS = /** @type {const} */ (["domain", "outcome", "reason"]);
+const NAMES = /** @type {const} */ (["domain", "outcome", "reason"]);
+const FILTERS = [
+  ...NAMES.map((name) => ({ name, label: name[0].toUpperCase() + name.slice(1) })),
+  { name: "from", label: "Since", text: "since", isInstant: true },
+  { name: "to", label: "Until", text: "until", isInstant: true },
+];
 /** Names in the query that choose the time, which the page gives to the server in its own way. */
 const OWN = ["range", "from", "to", "until"];
 const WORDS = { now: "now", later: "later", never: "never", other: "other" };
@@ -29,7 +34,7 @@ const OUTCOMES = { now: "NOW", later: "LATER", never: "NEVER", other: "…" };
 /** @param {View} view */
 export async function show(view) {
   view.title("Now");
-  const filters = Object.fromEntries(FILTERS.map((name) => [name, view.query.get(name)]));
+  const filters = Object.fromEntries(NAMES.map((name) => [name, view.query.get(name)]));
   const counted = h("div");
   const seen = windowOf(view.query);
   const window = seen.isPast ? { since: instant(seen.from), until: instant(seen.to) } : {};
@@ -47,7 +52,8 @@ export async function show(view) {
   put(
     view.main,
     pageHead("Now", "What is decided, how, and why not now.", ...moves(seen), rangeTabs(view)),
-    chips(view, filters, seen),
+    filterBar(view, FILTERS, ["range", "until"]),
+    rangeChip(seen),
     counted,
     rows,
   );
@@ -100,35 +106,16 @@ function rangeTabs(view) {
   );
 }
 
-/** @param {View} view @param {Record<string, string | null>} filters @param {import("./now_counts.js").Window} seen */
-function chips(view, filters, seen) {
+/** Name the range if it has ended; what was brushed of it stands among the filters. @param {import("./now_counts.js").Window} seen */
+function rangeChip({ since, until, isBrushed, isPast }) {
+  if (!isPast || isBrushed) return null;
   const zone = zoneFor(null);
-  const set = Object.entries(filters).filter(([, value]) => value);
-  if (!set.length && !seen.isPast) return null;
-  const wide = seen.to - seen.from > 24 * 3_600_000 - 1;
-  const brush = seen.isPast
-    ? [
-      h(
-        "a",
-        { class: "chip", href: addressWith(seen.isBrushed ? { from: null, to: null } : { until: null }) },
-        `${dayText(seen.from, zone)} ${clockText(seen.from, zone)} – ${wide ? `${dayText(seen.to, zone)} ` : ""}${
-          clockText(seen.to, zone)
-        } ✕`,
-      ),
-    ]
-    : [];
+  const [from, to] = [since, until].map((at) => `${dayText(at, zone)} ${clockText(at, zone)}`);
   return h(
     "p",
     { class: "chips filter-chips" },
     "Only ",
-    set.map(([name, value]) =>
-      h(
-        "a",
-        { class: "chip", href: addressWith({ [name]: null }), "aria-label": `Remove the filter ${name} ${value}` },
-        `${name}:${value} ✕`,
-      )
-    ),
-    brush,
+    h("a", { class: "chip", href: addressWith({ until: null }) }, `${from} – ${to} ✕`),
   );
 }
 

@@ -6,6 +6,7 @@ import { pagedRows } from "./list_page.js";
 import { onDecisions } from "./live.js";
 import { lagText, owedText } from "./page_schedules.js";
 import { answer, facts, figure, pageHead, section, table, tabs, tile, whyHref } from "./parts.js";
+import { choiceIn } from "./queries.js";
 import { addressWith, go } from "./router.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
 import { rawJson } from "./texts.js";
@@ -25,7 +26,8 @@ const ROWS = 30;
 export async function show(view) {
   const id = view.params.schedule;
   view.title(`Schedule ${id}`);
-  const [range, ms] = RANGES.find(([name]) => name === view.query.get("range")) ?? RANGES[0];
+  const chosen = choiceIn(view.query, "range", RANGES.map(([name]) => name));
+  const [range, ms] = RANGES.find(([name]) => name === chosen) ?? RANGES[0];
   const path = `/v1/schedules/${part(id)}`;
   const load = () =>
     Promise.all([

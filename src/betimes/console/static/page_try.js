@@ -6,6 +6,7 @@ import { button } from "./forms.js";
 import { draftChanges, keptOverrides } from "./lab_draft.js";
 import { readValue, withValue } from "./lab_schema.js";
 import { pageHead, problemBox, section } from "./parts.js";
+import { instantIn } from "./queries.js";
 import { may, mayAct } from "./session.js";
 import { answerView } from "./try_answer.js";
 import { commandNamed, freshName, namesIn, pathOf, requestFrom } from "./try_commands.js";
@@ -109,8 +110,8 @@ function begin(openapi, told, query) {
   for (const said of query.getAll("set")) {
     tried.body = withValue(tried.body, said.slice(0, said.indexOf("=")), readValue(said.slice(said.indexOf("=") + 1)));
   }
-  const at = query.get("at");
-  if (at && Date.parse(at) > now()) tried.at = at;
+  const at = instantIn(query, "at");
+  if (at && at > now()) tried.at = new Date(at).toISOString();
   const notes = [
     told && !found
       ? `The playground cannot send again what ${told.segment_id} holds (${told.command?.type ?? "nothing"}).`

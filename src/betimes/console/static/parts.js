@@ -162,7 +162,7 @@ export function problemBox(error, retry) {
     "div",
     { class: "problem", role: "alert" },
     h("p", { class: "problem-title" }, title, told.status ? ` (${told.status})` : ""),
-    detail ? h("p", null, timedText(detail)) : null,
+    detail ? h("p", null, detail) : null,
     fields.length ? h("ul", null, fields) : null,
     told.errorId ? h("p", { class: "soft" }, "Error id ", h("code", null, told.errorId)) : null,
     retry ? h("button", { type: "button", on: { click: () => retry() } }, "Try again") : null,

@@ -107,10 +107,20 @@ async function render(moved) {
   } catch (error) {
     // Without a session there is the form to sign in, which takes the page's place.
     if (/** @type {any} */ (error)?.status === 401) return;
-    if (!controller.signal.aborted) put(fresh, h("h1", null, "This did not work"), problemBox(error, refresh));
+    if (!controller.signal.aborted) {
+      const isOfAddress = /** @type {any} */ (error)?.code === "ADDRESS"; // which stays wrong, however often it is tried
+      put(fresh, h("h1", null, "This did not work"), problemBox(error, isOfAddress ? undefined : refresh), wayBack());
+    }
   }
   // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
   if (!controller.signal.aborted && fresh.parentNode !== main) keepFocus(main, () => put(main, fresh));
+}
+
+/** Offer the page without what its address asks for, which may be what went wrong. */
+function wayBack() {
+  return location.search
+    ? h("p", null, h("a", { href: location.pathname }, "Show this page as it is without filters"))
+    : null;
 }
 
 /** Change what is shown; the focus goes to the same thing in it, or to the whole if there is none. @param {HTMLElement} main @param {() => void} change */
