@@ -42,6 +42,16 @@ HIDE_REPEATS = """() => {
 }"""
 """Of rows, items and shapes made of the same elements, classes and attributes, two are looked at; marks that somebody
 can press are all looked at, because one may be too near to another."""
+LOOSE_COUNTS = r"""() => {
+  const places = ".tile-value, .tile-below *, .legend *, .number, .share, strong";
+  const heading = (one) => one.closest("[data-label]")?.dataset.label ?? one.closest(".tile, section")?.innerText;
+  return [...document.querySelectorAll(`main :is(${places})`)]
+    .filter((one) => !one.firstElementChild && !one.closest("a, time, code, .measure"))
+    .filter((one) => /^[^\d]*[1-9][\d,]*( or more| of [\d,]+)?$/.test(one.textContent.trim()))
+    .map((one) => `${heading(one)}: ${one.textContent}`);
+}"""
+"""Whole numbers in tiles, legends and columns of numbers that lead nowhere. What counts nothing has the class
+`measure`, or is no whole number: it has a unit or a fraction."""
 AXE = Axe().axe_script
 STATIC = Path(__file__).parents[2] / "src" / "betimes" / "console" / "static"
 LISTS = (
@@ -92,6 +102,7 @@ async def test_a_page_of_a_town(town: Served, visiting: Visiting, path: str) -> 
         assert await page.get_by_role("heading", level=1).count() == 1
         assert await page.evaluate("document.querySelectorAll('*').length") <= NODES_MAX
         assert len(visit.requests) <= REQUESTS_MAX, visit.requests
+        assert path == "/health" or await page.evaluate(LOOSE_COUNTS) == []  # its numbers are those of other systems
         await check_page(page)
 
 
@@ -104,6 +115,7 @@ async def test_a_page_of_one_thing(town: Served, visiting: Visiting, name: str) 
         page = await visit.open(f"/console{path}{found['items'][0][key].replace(':', '%3A')}")
         assert await page.evaluate("document.querySelectorAll('*').length") <= NODES_MAX
         assert len(visit.requests) <= REQUESTS_MAX, visit.requests
+        assert await page.evaluate(LOOSE_COUNTS) == []
         await check_page(page)
 
 

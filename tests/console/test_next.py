@@ -94,7 +94,7 @@ async def test_what_is_late_stands_above_in_words_and_first_in_the_list(visiting
         async with served(bt) as night, visiting(night.address) as visit:
             page = await visit.open("/console/next")
             await expect(page.get_by_text(f"{SLEEPERS + 1} late, the oldest was due")).to_be_visible()
-            await page.get_by_role("link", name="Show them").click()
+            await page.get_by_role("link", name=f"{SLEEPERS + 1}", exact=True).first.click()
             await page.wait_for_url("**to=*")
             late = page.get_by_role("table", name="Waiting: late")
             await expect(late.get_by_role("row")).to_have_count(SLEEPERS + 2)

@@ -55,6 +55,12 @@ async def test_numbers_lead_to_what_they_count(town: Served, visiting: Visiting)
     async with visiting(town.address) as visit:
         page = await visit.open("/console")
         await expect(page.get_by_text(re.compile(r"^at most \d+ in 30 min$"))).to_be_visible()
+        # All answers that are now, whatever each domain calls it.
+        first = page.get_by_role("region", name="Answers").get_by_role("link").first
+        count = int(await first.inner_text())
+        await first.click()
+        await expect(page.get_by_role("link", name="Remove the filter Outcome: ALLOW,NOW,fired,")).to_be_visible()
+        assert sum([int(await one.inner_text()) for one in await page.locator(".tile-value").all()]) == count
         # Chips and their text say the same, and a day is one of the zone shown.
         await page.get_by_role("textbox", name="Filter").fill("domain:runs since:2026-03-28")
         await page.keyboard.press("Enter")

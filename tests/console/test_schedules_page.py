@@ -38,6 +38,10 @@ async def test_ticks_appear_as_they_happen(visiting: Visiting) -> None:
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
         await shop.bt.advance(by_s=3600)
         await expect(rows).to_have_count(5)
+        # A count leads to what it counts, in the same page.
+        await page.get_by_role("link", name="4", exact=True).click()
+        await expect(page.get_by_role("link", name="status:fired ✕")).to_be_visible()
+        await expect(page.get_by_role("region", name="Ticks")).to_be_focused()
 
 
 async def test_a_list_shows_by_itself_what_was_decided_meanwhile(visiting: Visiting) -> None:

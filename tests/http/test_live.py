@@ -149,6 +149,7 @@ async def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() 
     ("query", "seen"),
     [
         ("?outcome=DEFER", ["a"]),
+        ("?outcome=DEFER,ALLOW", ["a", "b", "a"]),
         ("?reason=COOLDOWN", ["a"]),
         ("?id=b", ["b"]),
         ("?domain=runs", ["a", "b", "a"]),

@@ -28,7 +28,7 @@ from tests.ledger.test_questions import asked, decided, get
         ("/v1/search?q=a&kinds=weather", "kinds"),
         ("/v1/ledger?kind=weather", "kind"),
         ("/v1/effects?domain=weather", "domain"),
-        ("/v1/verdicts/stream?outcome=PERHAPS", "outcome"),
+        ("/v1/verdicts/stream?outcome=NOW,PERHAPS", "outcome"),
         ("/v1/verdicts/stream?reason=QUIET_HOUR&mode=pulse", "reason"),
     ],
 )
@@ -47,7 +47,7 @@ async def test_an_unknown_name_is_refused_by_every_list(path: str, name: str, tm
 async def test_all_that_was_decided_and_waits_has_a_known_name(tmp_path: Path) -> None:
     async with asked("sqlite", tmp_path) as (bt, client, _clock):
         for _, outcome, reasons in await decided(bt):
-            check_names(outcome=outcome)
+            check_names(outcomes=(outcome,))
             for reason in reasons:
                 check_names(reason=reason)
         for kind in DOMAIN_OF:

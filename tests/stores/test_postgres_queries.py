@@ -72,7 +72,7 @@ COUNTED: dict[str, Any] = {
     "since_at": 0,
     "until_at": 9,
     "kinds": ["thing"],
-    "outcome": None,
+    "outcomes": None,
     "reason": "CAP",
     "limit": 50,
 }

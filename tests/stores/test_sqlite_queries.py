@@ -210,7 +210,7 @@ def plan_of(empty: apsw.Connection, name: str, given: set[str]) -> list[str]:
         ("tally_source", (), "INTEGER PRIMARY KEY (rowid>?)"),
         (
             "tally_counts",
-            ("by_reasons", "kinds", "outcome", "reason"),
+            ("by_reasons", "kinds", "outcomes", "reason"),
             "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)",
         ),
         ("tally_ranges", ("reason",), "PRIMARY KEY (level=? AND tenant=? AND at>? AND at<?)"),

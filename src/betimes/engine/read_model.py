@@ -91,7 +91,8 @@ class TallyQuery(msgspec.Struct, frozen=True):
     until_at: Instant
     kinds: tuple[str, ...] = ()
     """Of any of these; none: of all."""
-    outcome: str | None = None
+    outcomes: tuple[str, ...] = ()
+    """Any of these; none: all."""
     reason: str | None = None
     """Among the reasons."""
 

@@ -65,12 +65,17 @@ def known_statuses(kind: str) -> tuple[str, ...]:
     return get_args(declared) if get_origin(declared) is Literal else ()
 
 
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Return names that stand in a filter with commas between them."""
+    return tuple(text.split(",")) if text else ()
+
+
 def check_names(
     *,
     domain: str | None = None,
     kind: str | None = None,
     kinds: Collection[str] = (),
-    outcome: str | None = None,
+    outcomes: Collection[str] = (),
     reason: str | None = None,
     status: str | None = None,
 ) -> None:
@@ -80,7 +85,7 @@ def check_names(
         ("domain", (domain,)),
         ("kind", (kind,)),
         ("kinds", kinds),
-        ("outcome", (outcome,)),
+        ("outcome", outcomes),
         ("reason", (reason,)),
     )
     for of, values in given:

@@ -20,7 +20,7 @@ from betimes.engine.engine import Engine
 from betimes.http.event_stream import EventStream, demand_room, may_go_on, read_rounds
 from betimes.http.process import Streams
 from betimes.http.routes import RequestContext, Route
-from betimes.ledger.known_names import check_names
+from betimes.ledger.known_names import check_names, split_names
 from betimes.ledger.pulse import SAMPLES_MAX, PulseFeed, PulseFrame, PulseTail
 from betimes.ledger.verdict_feed import (
     ALL,
@@ -51,7 +51,7 @@ async def verdicts(request: RequestContext) -> EventStream:
     query: VerdictStreamQuery = request.query
     filters = derive(FeedFilters, query)
     _check_mode(query)
-    check_names(outcome=query.outcome, reason=query.reason)
+    check_names(outcomes=split_names(query.outcome), reason=query.reason)
     domains = readable_areas(request.scopes, "read")
     last = request.headers.get("last-event-id")
     if query.mode == "pulse":

@@ -21,7 +21,7 @@ from betimes.domain.paging import check_filters, wrong_parameter
 from betimes.domain.service import in_slices
 from betimes.engine.read_model import LEVELS, REASONS_SEPARATOR, TallyPosition, TallyQuery, TallySource
 from betimes.engine.store import PAGE_MAX
-from betimes.ledger.known_names import check_names
+from betimes.ledger.known_names import check_names, split_names
 from betimes.ledger.reader import STEPS, LedgerReader, Step, When, check_range
 from betimes.ledger.tally import BY_EVENTS, outcomes_in
 
@@ -92,14 +92,17 @@ class Statistics(LedgerReader):
             Left out, the shortest of which there are not too many.
         by
             Some of domain, kind, outcome, reason, with commas.
+        outcome
+            One of several, with commas.
         """
         groups = _groups(by)
-        check_names(outcome=outcome, reason=reason)
+        outcomes = split_names(outcome)
+        check_names(outcomes=outcomes, reason=reason)
         now = await self.engine.store.now()
         until_at = instant(until) or now
         since_at = until_at - DAY if since is None else instant(since)
         check_range(since_at, until_at)
-        query = TallyQuery(self.caller.tenant, 0, since_at, until_at, self._counted_kinds(domain), outcome, reason)
+        query = TallyQuery(self.caller.tenant, 0, since_at, until_at, self._counted_kinds(domain), outcomes, reason)
         looks = 0
         while True:
             looks += 1
@@ -188,7 +191,9 @@ class Statistics(LedgerReader):
             if not query.since_at <= row.at < query.until_at:
                 continue
             for outcome, reasons in outcomes_in(self.engine.kinds, row):
-                if query.outcome not in (None, outcome) or (query.reason is not None and query.reason not in reasons):
+                if (query.outcomes and outcome not in query.outcomes) or (
+                    query.reason is not None and query.reason not in reasons
+                ):
                     continue
                 total += 1
                 for names in _names(groups, row.kind, outcome, reasons, query.reason):

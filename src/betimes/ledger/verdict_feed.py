@@ -34,6 +34,7 @@ from betimes.domain.paging import Listing
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, LedgerQuery
 from betimes.ledger.effects import domain_of
+from betimes.ledger.known_names import split_names
 from betimes.ledger.outcomes import OutcomeView, outcomes_of
 
 BEHIND_MAX = 1_000
@@ -77,13 +78,15 @@ class Pulse(msgspec.Struct, frozen=True):
 class FeedFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     domain: Area | None = None
     outcome: str | None = None
+    """One of several, with commas."""
     reason: str | None = None
     id: str | None = None
     """Of the stream it is about: an account, a person, an intent, a schedule, a sensor, a score."""
 
     def fits(self, outcome: str, reasons: Collection[str]) -> bool:
         """Return whether an outcome for these reasons is wanted."""
-        return self.outcome in (None, outcome) and (self.reason is None or self.reason in reasons)
+        is_wanted = self.outcome is None or outcome in split_names(self.outcome)
+        return is_wanted and (self.reason is None or self.reason in reasons)
 
 
 class FeedPosition(msgspec.Struct, frozen=True, order=True):

@@ -15,7 +15,7 @@ from betimes.domain.paging import NumberPlace, Page, check_filters, checked_limi
 from betimes.domain.service import check_request
 from betimes.engine.read_model import KindRange, TallyQuery
 from betimes.engine.store import LedgerQuery
-from betimes.ledger.known_names import check_names
+from betimes.ledger.known_names import check_names, split_names
 from betimes.ledger.reader import LedgerReader, When
 from betimes.ledger.tally import outcomes_in, tally_source
 from betimes.ledger.verdict_feed import DecodedSegment, FeedFilters, VerdictEvent
@@ -54,7 +54,7 @@ class VerdictList(LedgerReader):
         and still not be the last.
         """
         filters = check_request(filters or {}, VerdictFilters)
-        check_names(outcome=filters.outcome, reason=filters.reason)
+        check_names(outcomes=split_names(filters.outcome), reason=filters.reason)
         checked_limit(limit)
         named = ["verdicts", self.caller.tenant, sorted(self._domains), filters]
         place = place_of(cursor, named, NumberPlace) or NumberPlace(SEQ_MAX)
@@ -114,7 +114,9 @@ class VerdictList(LedgerReader):
         """Yield segments of the ranges that the tally names, as long as the page may look at more."""
         store, kinds = self.engine.store, self.kinds_of(filters.domain) or ("",)
         since_at, until_at = instant(filters.since) or 0, instant(filters.until) or ALWAYS
-        query = TallyQuery(self.caller.tenant, 0, since_at, until_at, kinds, filters.outcome, filters.reason)
+        query = TallyQuery(
+            self.caller.tenant, 0, since_at, until_at, kinds, split_names(filters.outcome), filters.reason
+        )
         ranges = VerdictRanges(store, query, await store.tally_position(), look.before)
         await ranges.load()
         while look.left > 0:

@@ -93,8 +93,8 @@ export function bandsDetails(day, theirs) {
       caption: "Windows and their caps",
       columns: [
         { name: "Window", cell: (fill) => fillWords(fill) },
-        { name: "At most", cell: (fill) => peakOf(fill), kind: "number" },
-        { name: "Cap", cell: (fill) => fill.cap, kind: "number" },
+        { name: "At most", cell: (fill) => peakOf(fill), kind: "number measure" },
+        { name: "Cap", cell: (fill) => fill.cap, kind: "number measure" },
       ],
       rows: day.fills.slice(0, PAGE),
     }),

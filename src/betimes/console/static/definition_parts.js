@@ -5,8 +5,8 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { askedBy } from "./asked_by.js";
 import { h } from "./dom.js";
-import { answer, section, streamLink, table, whyHref } from "./parts.js";
-import { go } from "./router.js";
+import { answer, countLink, section, streamLink, table, whyHref } from "./parts.js";
+import { addressWith, go } from "./router.js";
 import { when } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
@@ -63,16 +63,31 @@ export function targetText(target) {
   return [`${target.kind} `, name ? h("code", null, name) : null];
 }
 
-/** Return how often each status occurs, with its mark. @param {{status: string}[]} rows */
-export function statusCounts(rows) {
+/** Return how often each status occurs, with its mark; each leads to those in a section of the page. @param {{status: string}[]} rows @param {string} name of the section */
+export function statusCounts(rows, name) {
   /** @type {Map<string, number>} */
   const counts = new Map();
   for (const row of rows) counts.set(row.status, (counts.get(row.status) ?? 0) + 1);
   return h(
     "span",
     { class: "legend" },
-    [...counts].map(([status, count]) => h("span", null, answer(status), ` ${count}`)),
+    [...counts].map(([status, count]) =>
+      h("span", null, answer(status), " ", countLink(count, statusHref(status, name)))
+    ),
   );
+}
+
+/** Return the address of what has a status, in a section of the page. @param {string | null} status @param {string} name of the section */
+export function statusHref(status, name) {
+  return `${addressWith({ status })}#${name}`;
+}
+
+/** Return those with the status that the address names, and the chip that says so; all if it names none. @template {{status: string}} T @param {View} view @param {T[]} rows @param {string} name of the section @returns {{rows: T[], chip: Child}} */
+export function ofStatus(view, rows, name) {
+  const status = view.query.get("status");
+  if (!status) return { rows, chip: null };
+  const chip = h("a", { class: "chip", href: statusHref(null, name) }, `status:${status} ✕`);
+  return { rows: rows.filter((one) => one.status === status), chip: h("p", { class: "chips" }, chip) };
 }
 
 /** Return what was done to a definition: changed, paused, resumed. @param {View} view @param {string} kind @param {string} id @param {string} name of its events: *Schedule* of ScheduleDefined */

@@ -40,7 +40,7 @@ function asFineAsKept(range, until) {
 }
 
 /** Return how far back a range is compared: an hour with that of yesterday, others with the time before. @param {Range} range */
-function comparedMs(range) {
+export function comparedMs(range) {
   return Math.max(24, range.hours) * HOUR;
 }
 
@@ -115,6 +115,17 @@ export function domainsOf(strip, before, seen, domains) {
       earlier: sum(earlier.map((/** @type {any} */ one) => one.count)),
     };
   });
+}
+
+/** Return the outcomes of each class of answers in a window, as a filter names them. @param {any} strip @param {Window} seen @returns {Record<string, string>} */
+export function outcomesOf(strip, seen) {
+  /** @type {Record<string, Set<string>>} */
+  const found = { now: new Set(), later: new Set(), never: new Set(), other: new Set() };
+  for (const cell of strip.cells) {
+    const at = Date.parse(cell.at);
+    if (at >= seen.from && at < seen.to) found[answerClass(cell.outcome)].add(cell.outcome);
+  }
+  return Object.fromEntries(Object.entries(found).map(([name, outcomes]) => [name, [...outcomes].sort().join(",")]));
 }
 
 /** Return values joined to at most so many. @param {number[]} values @param {number} most */

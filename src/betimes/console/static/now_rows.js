@@ -77,6 +77,7 @@ function nothingYet() {
 
 /** @param {any} one @param {Record<string, string | null>} filters */
 function matches(one, filters) {
-  return (!filters.domain || one.domain === filters.domain) && (!filters.outcome || one.outcome === filters.outcome) &&
+  return (!filters.domain || one.domain === filters.domain) &&
+    (!filters.outcome || filters.outcome.split(",").includes(one.outcome)) &&
     (!filters.reason || one.reasons.includes(filters.reason));
 }

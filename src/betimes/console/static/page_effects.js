@@ -4,7 +4,7 @@ import { actionButton } from "./actions.js";
 import { h, put } from "./dom.js";
 import { onChosen, onMatching } from "./effect_actions.js";
 import { firstOne, listSection } from "./list_page.js";
-import { answer, countText, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
+import { answer, countLink, countText, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
 import { SAMPLES } from "./samples.js";
 import { addressWith } from "./router.js";
 import { when } from "./time.js";
@@ -64,7 +64,10 @@ function tiles(backlog) {
       href: addressWith({ status: "dead" }),
       tone: backlog.effects_dead ? "bad" : "",
     }),
-    tile("Executors without a process", figure(orphans), { tone: orphans ? "bad" : "" }),
+    tile("Executors without a process", figure(orphans), {
+      href: orphans ? "#nobody-carries-these-out" : undefined,
+      tone: orphans ? "bad" : "",
+    }),
   );
 }
 
@@ -139,9 +142,9 @@ function groupSection(view, groups) {
       },
     },
   ];
-  const count = `${figure(groups.counted)}${groups.complete ? "" : " or more"}`;
+  const count = h("a", { href: addressWith({ status: "dead" }) }, figure(groups.counted));
   return section(
-    `Dead letters: ${count}, by executor and error`,
+    ["Dead letters: ", count, groups.complete ? "" : " or more", ", by executor and error"],
     table({ caption: "Dead letters by executor and error", columns, rows: groups.groups }),
   );
 }
@@ -175,7 +178,7 @@ function effectList(view) {
         name: "Asked for",
         cell: (row) => h("a", { class: "plain", href: whyHref(row.segment_id) }, when(row.created_at)),
       },
-      { name: "Attempts", kind: "number", cell: (row) => figure(row.attempts) },
+      { name: "Attempts", kind: "number", cell: (row) => countLink(row.attempts, `${hrefOf(row.effect_id)}#attempts`) },
       { name: "Last error, or next attempt", kind: "text", cell: (row) => lastOrNext(row) },
     ],
     empty: firstOne(

@@ -1,10 +1,10 @@
 /** An intent: its condition, when it is looked at, what came of it each time. */
 import { previewForm } from "./actions.js";
 import { get, part } from "./api.js";
-import { deleteButton, statusCounts, switchButton, versionSection } from "./definition_parts.js";
+import { deleteButton, ofStatus, statusCounts, statusHref, switchButton, versionSection } from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog, select } from "./forms.js";
-import { nextLook, watchText } from "./page_intents.js";
+import { cooldownEnd, nextLook, watchText } from "./page_intents.js";
 import {
   answer,
   answerClass,
@@ -72,7 +72,7 @@ export async function show(view) {
     ),
     intent.last_error ? section("Last error", h("p", { class: "error-text" }, intent.last_error)) : null,
     tiles(intent, first),
-    await historySection(first, load),
+    await historySection(view, first, load),
     h("div", { class: "columns" }, conditionSection(intent), actionSection(intent)),
     versions,
   );
@@ -110,15 +110,16 @@ function fireButton(view, intent) {
 
 /** @param {any} intent @param {any} first the newest of its checks */
 function tiles(intent, first) {
-  const cooldown = intent.in_cooldown ? `${spanText(intent.cooldown_remaining_hours * 3_600_000)} left` : "none";
+  const cooldown = intent.in_cooldown ? when(cooldownEnd(intent)) : "none";
   return h(
     "div",
     { class: "tiles" },
     tile("Next check", intent.next_check ? when(nextLook(intent)) : "none"),
-    tile("Cooldown", cooldown, {
+    tile(intent.in_cooldown ? "Cooldown until" : "Cooldown", cooldown, {
       below: intent.last_condition_fire ? ["fired ", when(intent.last_condition_fire)] : null,
     }),
     tile("Fired", figure(intent.execution_count), {
+      href: statusHref("success", "history"),
       below: intent.max_executions ? `of ${figure(intent.max_executions)} at most` : checkCounts(first),
     }),
     tile("Claimed", intent.claim ? intent.claim.worker : "by nobody", {
@@ -129,12 +130,12 @@ function tiles(intent, first) {
 
 /** Return what the checks came to, and how many are counted if there are more. @param {any} first */
 function checkCounts(first) {
-  const counts = statusCounts(first.items);
+  const counts = statusCounts(first.items, "history");
   return first.next_cursor ? [`last ${first.items.length} checks: `, counts] : counts;
 }
 
-/** @param {any} first @param {(cursor: string | null) => Promise<any>} load */
-async function historySection(first, load) {
+/** @param {View} view @param {any} first @param {(cursor: string | null) => Promise<any>} load */
+async function historySection(view, first, load) {
   const none = h("p", { class: "soft" }, "It has not been carried out yet.");
   const columns = [
     { name: "When", cell: (/** @type {any} */ one) => when(one.executed_at, { seconds: true }) },
@@ -158,7 +159,10 @@ async function historySection(first, load) {
   ];
   const list = await pagedList(
     load,
-    (rows) => table({ caption: "Executions, newest first", columns, rows, empty: none }),
+    (rows) => {
+      const shown = ofStatus(view, rows, "history");
+      return [shown.chip, table({ caption: "Executions, newest first", columns, rows: shown.rows, empty: none })];
+    },
     first,
   );
   return section("History", first.items.length ? timeline(first.items) : null, list);

@@ -2,7 +2,7 @@
 import { part } from "./api.js";
 import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
-import { answer, figure, streamLink, tabs } from "./parts.js";
+import { answer, countLink, streamLink, tabs } from "./parts.js";
 import { fullText, spanText, when } from "./time.js";
 
 const TYPES = ["price", "portfolio", "silence", "cron", "interval", "once"];
@@ -43,10 +43,10 @@ export function show(view) {
         name: "Last",
         cell: (row) => row.last_status ? answer(row.last_status) : h("span", { class: "soft" }, "not yet"),
       },
-      { name: "Fired", kind: "number", cell: (row) => figure(row.execution_count) },
+      { name: "Fired", kind: "number", cell: firedLink },
       {
         name: "Cooldown",
-        cell: (row) => row.in_cooldown ? `${spanText(row.cooldown_remaining_hours * 3_600_000)} left` : "",
+        cell: (row) => row.in_cooldown ? ["until ", when(cooldownEnd(row))] : "",
       },
     ],
     empty: isPending ? h("p", { class: "soft" }, "Nothing is pending: no enabled intent has a next check.") : firstOne(
@@ -96,6 +96,15 @@ export function watchText(intent) {
 /** Return when an intent is looked at next: after its cooldown, if it is in one. @param {any} intent @returns {string | null} */
 export function nextLook(intent) {
   if (!intent.next_check || !intent.in_cooldown) return intent.next_check;
-  const ends = Date.parse(intent.last_condition_fire) + intent.condition.cooldown_hours * 3_600_000;
-  return new Date(Math.max(ends, Date.parse(intent.next_check))).toISOString();
+  return new Date(Math.max(Date.parse(cooldownEnd(intent)), Date.parse(intent.next_check))).toISOString();
+}
+
+/** Return when the cooldown of an intent ends. @param {any} intent */
+export function cooldownEnd(intent) {
+  return new Date(Date.parse(intent.last_condition_fire) + intent.condition.cooldown_hours * 3_600_000).toISOString();
+}
+
+/** @param {any} intent */
+function firedLink(intent) {
+  return countLink(intent.execution_count, `/console/intents/${part(intent.intent_id)}?status=success#history`);
 }

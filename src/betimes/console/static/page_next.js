@@ -9,7 +9,7 @@ import { onPulse } from "./live.js";
 import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
 import { groupsOf, itemTable } from "./next_items.js";
 import { dueWords, moves, rangeOf, RANGES, rangeTabs, startOf } from "./next_range.js";
-import { emptyState, figure, pagedList, pageHead, section, table } from "./parts.js";
+import { countLink, emptyState, pagedList, pageHead, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
 import { curl } from "./samples.js";
 import { clockText, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
@@ -85,10 +85,14 @@ function lateBox(comb) {
   return h(
     "p",
     { class: "late", role: "status" },
-    h("strong", null, `${figure(count)}${capped ? " or more" : ""} late`),
+    h(
+      "strong",
+      null,
+      countLink(count, addressWith({ from: null, to: comb.now, kinds: null, reason: null })),
+      `${capped ? " or more" : ""} late`,
+    ),
     oldest ? [", the oldest was due ", when(oldest, { seconds: true })] : null,
-    ". ",
-    h("a", { href: addressWith({ from: null, to: comb.now, kinds: null, reason: null }) }, "Show them"),
+    ".",
   );
 }
 
@@ -104,7 +108,11 @@ function pileSentences(comb) {
           "li",
           null,
           h("a", { href: cellHref(comb, pile.place, null) }, spanWords(comb, pile.place)),
-          `: ${pile.parts.map(([kind, count]) => countOfKind(kind, count)).join(", ")}`,
+          ": ",
+          pile.parts.map(([kind, count], place) => [
+            place ? ", " : "",
+            h("a", { class: "plain", href: cellHref(comb, pile.place, kind) }, countOfKind(kind, count)),
+          ]),
         )
       ),
     )
@@ -123,6 +131,11 @@ function spanWords(comb, place) {
 function cellHref(comb, place, kind) {
   const at = (/** @type {number} */ step) => new Date(comb.from + step * comb.stepMs).toISOString();
   return addressWith({ from: at(place), to: at(place + 1), kinds: kind });
+}
+
+/** @param {Comb} comb */
+function endOf(comb) {
+  return new Date(comb.from + comb.size * comb.stepMs).toISOString();
 }
 
 /** Return one strip a kind, the axis, and the same as a table. @param {View} view @param {Comb} comb */
@@ -144,7 +157,7 @@ function combs(view, comb) {
             "span",
             { class: "number", title: row.estimated ? "estimated from a sample" : null },
             row.estimated ? "≈ " : "",
-            figure(total),
+            countLink(total, addressWith({ kinds: row.kind, from: null, to: endOf(comb) })),
           ),
         ];
       }),
@@ -193,7 +206,8 @@ function numbers(comb) {
         ...comb.rows.map((row) => ({
           name: kindWords(row.kind),
           kind: "number",
-          cell: (/** @type {number} */ place) => row.counts[place] ? figure(row.counts[place]) : "",
+          cell: (/** @type {number} */ place) =>
+            row.counts[place] ? countLink(row.counts[place], cellHref(comb, place, row.kind)) : "",
         })),
       ],
       rows: places,

@@ -5,16 +5,17 @@
  * that something was decided, at most every ten seconds; the rows below come with the pulses themselves.
  */
 import { get } from "./api.js";
-import { CLASSES, sparkline, stackedStrip, total } from "./charts.js";
+import { CLASSES, sparkline } from "./charts.js";
 import { h, put } from "./dom.js";
 import { chosenFilters, filterBar } from "./filters.js";
-import { bucketsOf, domainsOf, instant, loadCounts, RANGES, reasonsOf, sum, windowOf } from "./now_counts.js";
+import { bucketsOf, comparedMs, domainsOf, instant, loadCounts, RANGES, reasonsOf, windowOf } from "./now_counts.js";
 import { liveRows } from "./now_rows.js";
+import { answersSection, OUTCOMES, WORDS } from "./now_answers.js";
 import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
-import { clockText, dayText, now, partsOf, spanText, zoneFor } from "./time.js";
+import { clockText, dayText, now, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
@@ -28,8 +29,6 @@ const FILTERS = [
 ];
 /** Names in the query that choose the time, which the page gives to the server in its own way. */
 const OWN = ["range", "from", "to", "until"];
-const WORDS = { now: "now", later: "later", never: "never", other: "other" };
-const OUTCOMES = { now: "NOW", later: "LATER", never: "NEVER", other: "…" };
 
 /** @param {View} view */
 export async function show(view) {
@@ -133,10 +132,9 @@ function countedParts(view, seen, { strip, reasons, before }, only) {
 /** @param {ReturnType<typeof domainsOf>[number]} one @param {import("./now_counts.js").Window} seen */
 function domainTile(one, seen) {
   const shares = CLASSES.filter((name) => one.counts[name]).map((name) => {
-    const [outcome, ...others] = one.outcomes[name];
-    const href = others.length ? null : addressWith({ domain: one.domain, outcome, reason: null });
+    const href = addressWith({ domain: one.domain, outcome: [...one.outcomes[name]].sort().join(","), reason: null });
     return h(
-      href ? "a" : "span",
+      "a",
       { class: `share ${name}`, href, title: `${WORDS[name]}: ${figure(one.counts[name])}` },
       mark(OUTCOMES[name]),
       percent(one.counts[name], one.total),
@@ -145,7 +143,11 @@ function domainTile(one, seen) {
   const below = [
     sparkline(one.over),
     h("div", { class: "shares" }, shares),
-    h("div", null, deltaText(one.total, one.earlier, seen.range.before)),
+    h(
+      "div",
+      null,
+      h("a", { class: "quiet-link", href: earlierHref(one.domain, seen) }, deltaText(one, seen.range.before)),
+    ),
   ];
   return tile(one.domain, figure(one.total), {
     href: addressWith({ domain: one.domain, outcome: null, reason: null }),
@@ -153,94 +155,19 @@ function domainTile(one, seen) {
   });
 }
 
-/** @param {number} total @param {number} earlier @param {string} before */
-function deltaText(total, earlier, before) {
+/** Return the address of the time that a range is compared with. @param {string} domain @param {import("./now_counts.js").Window} seen */
+function earlierHref(domain, seen) {
+  const at = { from: seen.from - comparedMs(seen.range), to: seen.to - comparedMs(seen.range) };
+  return addressWith({ domain, from: instant(at.from), to: instant(at.to), until: instant(at.to) });
+}
+
+/** @param {{total: number, earlier: number}} counts @param {string} before */
+function deltaText({ total, earlier }, before) {
   if (!earlier) return `nothing ${before}`;
   // Of a few, or of a time when hardly anything had begun, a percentage says nothing.
   if (earlier < COMPARED_MIN || total > 10 * earlier) return `${figure(earlier)} ${before}`;
   const change = Math.round((100 * (total - earlier)) / earlier);
   return change ? `${Math.abs(change)} % ${change > 0 ? "more" : "fewer"} than ${before}` : `as many as ${before}`;
-}
-
-/** @param {View} view @param {import("./now_counts.js").Window} seen @param {import("./now_counts.js").Bucket[]} buckets @param {any} strip */
-function answersSection(view, seen, buckets, strip) {
-  const zone = zoneFor(null);
-  const inWindow = buckets.filter((one) => one.at >= seen.from && one.at < seen.to);
-  const totals = Object.fromEntries(CLASSES.map((name) => [name, sum(inWindow.map((one) => one.counts[name]))]));
-  const chart = stackedStrip(buckets, {
-    from: seen.isBrushed ? seen.from : undefined,
-    to: seen.isBrushed ? seen.to : undefined,
-  });
-  brush(chart, seen, (from, to) => view.setQuery({ from: instant(from), to: instant(to) }));
-  const instants = [0, 0.25, 0.5, 0.75, 1].map((share) => seen.since + share * (seen.until - seen.since));
-  const offsets = instants.map((at) => partsOf(at, zone).offset);
-  const marks = instants.map((at, place) =>
-    h(
-      "span",
-      null,
-      axisText(at, seen, zone),
-      offsets[place] === offsets[place - 1] ? null : h("span", { class: "offset" }, ` ${offsets[place]}`),
-    )
-  );
-  const narrow = (/** @type {any} */ one) =>
-    addressWith({ from: instant(one.at), to: instant(one.at + seen.range.stepMs) });
-  const columns = [
-    { name: "From", cell: (/** @type {any} */ one) => h("a", { href: narrow(one) }, one.label) },
-    ...CLASSES.map((name) => ({
-      name: WORDS[name],
-      cell: (/** @type {any} */ one) => figure(one.counts[name]),
-      kind: "number",
-    })),
-  ];
-  const legend = h(
-    "div",
-    { class: "legend" },
-    CLASSES.map((name) => h("span", null, mark(OUTCOMES[name]), ` ${WORDS[name]} ${figure(totals[name])}`)),
-    h(
-      "span",
-      { class: "most" },
-      `at most ${figure(Math.max(...buckets.map((one) => total(one.counts))))} in ${spanText(seen.range.stepMs)}`,
-    ),
-    strip.complete ? null : h("span", null, "still counting"),
-  );
-  return section(
-    "Answers",
-    legend,
-    h("div", { class: "brush" }, chart),
-    h("div", { class: "axis" }, marks),
-    h(
-      "details",
-      null,
-      h("summary", null, "The same as a table"),
-      table({ caption: "Answers over time", columns, rows: buckets.filter((one) => sum(Object.values(one.counts))) }),
-    ),
-  );
-}
-
-/** @param {number} at @param {import("./now_counts.js").Window} seen @param {string} zone */
-function axisText(at, seen, zone) {
-  return seen.range.hours > 24 ? dayText(at, zone) : clockText(at, zone);
-}
-
-/** Let a part of the strip be chosen by dragging. @param {SVGElement} chart @param {import("./now_counts.js").Window} seen @param {(from: number, to: number) => void} chosen */
-function brush(chart, seen, chosen) {
-  /** @type {number | null} */
-  let began = null;
-  const at = (/** @type {PointerEvent} */ event) => {
-    const box = chart.getBoundingClientRect();
-    const share = Math.min(0.9999, Math.max(0, (event.clientX - box.left) / box.width));
-    return seen.since + Math.floor((share * (seen.until - seen.since)) / seen.range.stepMs) * seen.range.stepMs;
-  };
-  chart.addEventListener("pointerdown", (event) => {
-    began = at(event);
-    chart.setPointerCapture(event.pointerId);
-  });
-  chart.addEventListener("pointerup", (event) => {
-    if (began === null) return;
-    const ended = at(event);
-    chosen(Math.min(began, ended), Math.max(began, ended) + seen.range.stepMs);
-    began = null;
-  });
 }
 
 /** @param {any} reasons */

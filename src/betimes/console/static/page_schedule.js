@@ -1,18 +1,27 @@
 /** A schedule: its ticks on a line of time, the runs they caused, its versions, and what changes of the clock do to it. */
-import { ask, get, part } from "./api.js";
-import { deleteButton, statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import { get, part } from "./api.js";
+import {
+  deleteButton,
+  ofStatus,
+  statusCounts,
+  statusHref,
+  switchButton,
+  targetText,
+  versionSection,
+} from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { onDecisions } from "./live.js";
-import { lagText, owedText } from "./page_schedules.js";
+import { lagText, owedLink, owedText } from "./page_schedules.js";
 import { answer, facts, figure, pageHead, section, table, tabs, tile, whyHref } from "./parts.js";
 import { choiceIn } from "./queries.js";
 import { addressWith, go } from "./router.js";
+import { dstSection } from "./schedule_clock.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
 import { rawJson } from "./texts.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
 import { zoneLine } from "./timelines.js";
-import { durationText, fullText, now, offsetMs, when, zoneFor } from "./time.js";
+import { durationText, fullText, now, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -43,7 +52,7 @@ export async function show(view) {
   const paint = async (/** @type {any} */ current, /** @type {any} */ found) => {
     const window = { range, from: now() - ms, to: now() + ms / 8 };
     const isOpen = moving.querySelector("details")?.open;
-    put(moving, tiles(current, found.items, range), await timelineSection(current, found, window));
+    put(moving, tiles(current, found.items, range), await timelineSection(view, current, found, window));
     if (isOpen !== undefined) /** @type {HTMLDetailsElement} */ (moving.querySelector("details")).open = isOpen;
   };
   await paint(schedule, ticks);
@@ -103,15 +112,19 @@ function tiles(schedule, ticks, range) {
     "div",
     { class: "tiles" },
     tile("Next tick", schedule.next_tick_at ? when(schedule.next_tick_at, { theirs: schedule.timezone }) : "none"),
-    tile(`Ticks of the last ${range}`, figure(ticks.length), { below: statusCounts(ticks) }),
-    tile("Late, median / p99", lagText(ticks)),
-    tile("Owed", owedText(schedule), { tone: owedText(schedule) === "0" ? "" : "bad" }),
+    tile(`Ticks of the last ${range}`, figure(ticks.length), {
+      href: statusHref(null, "ticks"),
+      below: statusCounts(ticks, "ticks"),
+    }),
+    tile("Late, median / p99", lagText(ticks), { href: statusHref(null, "ticks") }),
+    tile("Owed", owedLink(schedule), { tone: owedText(schedule) === "0" ? "" : "bad" }),
   );
 }
 
-/** @param {any} schedule @param {any} page @param {{range: string, from: number, to: number}} told */
-async function timelineSection(schedule, page, { range, from, to }) {
+/** @param {View} view @param {any} schedule @param {any} page @param {{range: string, from: number, to: number}} told */
+async function timelineSection(view, schedule, page, { range, from, to }) {
   const ticks = page.items;
+  const shown = ofStatus(view, ticks, "ticks");
   const window = { from, to, now: now(), zone: zoneFor(schedule.timezone) };
   const next = schedule.next_ticks.filter((/** @type {string} */ at) => Date.parse(at) < to);
   const runs = ticks.filter((/** @type {any} */ one) => one.run);
@@ -128,9 +141,10 @@ async function timelineSection(schedule, page, { range, from, to }) {
     zoneLine(window),
     h(
       "details",
-      { open: ticks.length < 12 },
+      { open: ticks.length < 12 || shown.rows !== ticks },
       h("summary", null, "Ticks as a table"),
-      await pagedRows(ticks, ROWS, (rows) => tickTable(schedule, rows)),
+      shown.chip,
+      await pagedRows(shown.rows, ROWS, (rows) => tickTable(schedule, rows)),
     ),
   );
 }
@@ -233,64 +247,4 @@ function definitionSection(schedule) {
     ]),
     rawJson(schedule),
   );
-}
-
-/** Show what the next two changes of the clock do to it. @param {any} schedule @param {AbortSignal} signal */
-async function dstSection(schedule, signal) {
-  const changes = clockChanges(schedule.timezone, now(), 2);
-  if (!changes.length) {
-    return section(
-      "Changes of the clock",
-      h("p", { class: "soft" }, `${schedule.timezone} does not change its clock in the next two years.`),
-    );
-  }
-  const { cron, every, timezone, dst, exclude } = schedule;
-  const previews = await Promise.all(changes.map((change) => {
-    const from = new Date(change.at - 26 * 3_600_000).toISOString();
-    const body = { ...(cron ? { cron } : { every }), timezone, dst, ...(exclude ? { exclude } : {}), from, count: 100 };
-    return ask("POST", "/v1/schedules/preview", { body, signal });
-  }));
-  return section(
-    "Changes of the clock",
-    changes.map((change, place) => changeView(change, previews[place].items, timezone)),
-  );
-}
-
-/** @param {{at: number, by: number}} change @param {{scheduled_for: string, local: string}[]} ticks @param {string} zone */
-function changeView(change, ticks, zone) {
-  const near = ticks.filter((one) => Math.abs(Date.parse(one.scheduled_for) - change.at) < 26 * 3_600_000);
-  const after = near.findIndex((one) => Date.parse(one.scheduled_for) >= change.at);
-  const start = Math.max(0, (after < 0 ? near.length : after) - 3);
-  const hours = Math.abs(change.by) / 3_600_000;
-  const rows = near.slice(start, start + 6).map((one) => ({
-    ...one,
-    isAfter: Date.parse(one.scheduled_for) >= change.at,
-  }));
-  const columns = [
-    { name: "On the wall", cell: (/** @type {any} */ one) => h("code", null, one.local.replace("T", " ")) },
-    { name: "The clock", cell: (/** @type {any} */ one) => (one.isAfter ? "changed" : "not yet changed") },
-  ];
-  const words = `${fullText(change.at, zone)}: ${change.by > 0 ? "forward" : "back"} by ${hours} h`;
-  const none = h("p", { class: "soft" }, "No tick near it.");
-  return [h("h3", null, words), table({ caption: `Ticks around ${words}`, columns, rows, empty: none })];
-}
-
-/** Return the next changes of a zone's offset: when, and by how much. @param {string} zone @param {number} from @param {number} most */
-export function clockChanges(zone, from, most) {
-  const day = 86_400_000;
-  const found = [];
-  let before = offsetMs(from, zone);
-  for (let at = from; at < from + 730 * day && found.length < most; at += day) {
-    const after = offsetMs(at + day, zone);
-    if (after === before) continue;
-    let [low, high] = [at, at + day];
-    while (high - low > 1000) {
-      const middle = (low + high) / 2;
-      if (offsetMs(middle, zone) === before) low = middle;
-      else high = middle;
-    }
-    found.push({ at: Math.round(high / 60_000) * 60_000, by: after - before });
-    before = after;
-  }
-  return found;
 }

@@ -29,9 +29,9 @@ export function show(view) {
         { name: "When", cell: (row) => [row.recurrence_text, h("span", { class: "soft under" }, row.timezone)] },
         { name: "Leads to", cell: (row) => targetText(row.target) },
         { name: "Next ticks", cell: nextTicks },
-        { name: "Last ticks", cell: (row) => statusStrip(ticks.get(row.schedule_id) ?? []) },
-        { name: "Late p50 / p99", kind: "number", cell: (row) => lagText(ticks.get(row.schedule_id) ?? []) },
-        { name: "Owed", kind: "number", cell: owedText },
+        { name: "Last ticks", cell: (row) => lead(row, statusStrip(ticks.get(row.schedule_id) ?? [])) },
+        { name: "Late p50 / p99", kind: "number", cell: (row) => lead(row, lagText(ticks.get(row.schedule_id) ?? [])) },
+        { name: "Owed", kind: "number", cell: owedLink },
       ],
       empty: firstOne(
         "No schedule yet",
@@ -71,6 +71,18 @@ function nextTicks(row) {
     when(first, { theirs: row.timezone }),
     h("span", { class: "soft under" }, times ? `then ${times}` : "the last"),
   ];
+}
+
+/** Return something about the last ticks of a schedule as a link to them. @param {any} row @param {import("./dom.js").Child} shown */
+function lead(row, shown) {
+  return h("a", { class: "quiet-link", href: `/console/schedules/${part(row.schedule_id)}?range=month#ticks` }, shown);
+}
+
+/** Return how many ticks are due and not fired, as a link to what is late. @param {any} row */
+export function owedLink(row) {
+  const text = owedText(row);
+  const href = `/console/next?kinds=schedule&to=${part(new Date(now()).toISOString())}`;
+  return text === "0" ? text : h("a", { class: "plain", href }, text);
 }
 
 /** Return how late the middle tick was, and the latest of a hundred. @param {any[]} ticks */

@@ -46,6 +46,7 @@ function tiles(score) {
     "div",
     { class: "tiles" },
     tile("Score now", score.effective_score.toFixed(2), {
+      href: "#history",
       below: score.score === score.effective_score ? null : `${score.score} as recorded`,
     }),
     tile("Last interaction", score.last_interaction_at ? when(score.last_interaction_at) : "never"),
@@ -79,7 +80,7 @@ function lineSection(score, history) {
   const window = { from, to: to + (to - from) / 30, now: now(), zone: zoneFor(null) };
   const columns = [
     { name: "If nothing is done", cell: (/** @type {any} */ one) => one.name },
-    { name: "Score", kind: "number", cell: (/** @type {any} */ one) => String(one.value) },
+    { name: "Score", kind: "number measure", cell: (/** @type {any} */ one) => String(one.value) },
     { name: "At", cell: (/** @type {any} */ one) => when(new Date(one.at).toISOString()) },
   ];
   const none = h("p", { class: "soft" }, "It does not fall as it is.");

@@ -1,6 +1,14 @@
 /** A sensor: its evaluations on a line of time, where its cursor is and was, its versions. */
 import { get, part } from "./api.js";
-import { deleteButton, statusCounts, switchButton, targetText, versionSection } from "./definition_parts.js";
+import {
+  deleteButton,
+  ofStatus,
+  statusCounts,
+  statusHref,
+  switchButton,
+  targetText,
+  versionSection,
+} from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
@@ -43,7 +51,7 @@ export async function show(view) {
     ),
     sensor.last_error ? section("Last error", h("p", { class: "error-text" }, sensor.last_error)) : null,
     tiles(sensor, first.items),
-    await evaluationSection(first.items),
+    await evaluationSection(view, first.items),
     h("div", { class: "columns" }, cursorSection(view, sensor, first.items), definitionSection(sensor)),
     versions,
   );
@@ -69,16 +77,21 @@ function tiles(sensor, evaluations) {
       `Last ${countText(evaluations.length, "evaluations")}`,
       figure(evaluations.filter((one) => one.status === "triggered").length),
       {
-        below: statusCounts(evaluations),
+        href: statusHref("triggered", "evaluations"),
+        below: statusCounts(evaluations, "evaluations"),
       },
     ),
-    tile("Errors in a row", `${sensor.consecutive_errors} of ${sensor.max_errors}`, { tone: isBad ? "bad" : "" }),
+    tile("Errors in a row", `${sensor.consecutive_errors} of ${sensor.max_errors}`, {
+      href: isBad ? statusHref("error", "evaluations") : undefined,
+      tone: isBad ? "bad" : "",
+    }),
   );
 }
 
-/** @param {any[]} evaluations */
-async function evaluationSection(evaluations) {
+/** @param {View} view @param {any[]} evaluations */
+async function evaluationSection(view, evaluations) {
   if (!evaluations.length) return section("Evaluations", h("p", { class: "soft" }, "Not evaluated yet."));
+  const shown = ofStatus(view, evaluations, "evaluations");
   const window = pastWindow(evaluations[evaluations.length - 1].evaluated_at);
   const marks = evaluations.map((one) => ({
     lane: one.cause,
@@ -95,7 +108,8 @@ async function evaluationSection(evaluations) {
     "Evaluations",
     laneTimeline(used, marks, window, open),
     zoneLine(window),
-    await evaluationTable(evaluations),
+    shown.chip,
+    await evaluationTable(shown.rows),
   );
 }
 
@@ -135,7 +149,9 @@ function runLinks(evaluation) {
     { class: "plain", href: `/console/runs/${part(first.run_id)}` },
     answer(first.run?.status ?? first.outcome),
   );
-  return runs.length === 1 ? link : [link, ` and ${runs.length - 1} more`];
+  const more = () =>
+    h("a", { href: evaluation.segment_id ? whyHref(evaluation.segment_id) : null }, `${runs.length - 1} more`);
+  return runs.length === 1 ? link : [link, " and ", more()];
 }
 
 /** @param {View} view @param {any} sensor @param {any[]} evaluations */

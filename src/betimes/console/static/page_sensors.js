@@ -3,7 +3,7 @@ import { part } from "./api.js";
 import { targetText } from "./definition_parts.js";
 import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
-import { answer, figure } from "./parts.js";
+import { answer, countLink } from "./parts.js";
 import { loadNewest, statusStrip } from "./tick_charts.js";
 import { spanText, when } from "./time.js";
 
@@ -27,13 +27,16 @@ export function show(view) {
       { name: "Status", cell: (row) => answer(row.status) },
       { name: "Type", cell: typeText },
       { name: "Leads to", cell: (row) => targetText(row.target) },
-      { name: "Last evaluations", cell: (row) => statusStrip(evaluations.get(row.sensor_id) ?? []) },
+      { name: "Last evaluations", cell: (row) => stripLink(row, evaluations) },
       { name: "Last evaluated", cell: (row) => when(row.last_evaluated_at) },
       { name: "Next", cell: (row) => when(row.next_evaluation_at) },
       {
         name: "Errors in a row",
         kind: "number",
-        cell: (row) => `${figure(row.consecutive_errors)} of ${row.max_errors}`,
+        cell: (row) => [
+          countLink(row.consecutive_errors, `/console/sensors/${part(row.sensor_id)}?status=error#evaluations`),
+          ` of ${row.max_errors}`,
+        ],
       },
       { name: "Last error", kind: "text", cell: (row) => h("span", { class: "error-text" }, row.last_error ?? "") },
     ],
@@ -53,6 +56,12 @@ export function show(view) {
       lost: (row) => row.next_evaluation_at && when(row.next_evaluation_at),
     }),
   });
+}
+
+/** Return the last evaluations as a link to them. @param {any} row @param {Map<string, any[]>} evaluations */
+function stripLink({ sensor_id: id }, evaluations) {
+  const href = `/console/sensors/${part(id)}#evaluations`;
+  return h("a", { class: "quiet-link", href }, statusStrip(evaluations.get(id) ?? []));
 }
 
 /** @param {any} sensor */

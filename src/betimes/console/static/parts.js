@@ -65,10 +65,11 @@ export function pageHead(title, sentence, ...buttons) {
   );
 }
 
-/** Return a section with a heading. @param {Child} title @param {...Child} children */
+/** Return a section with a heading; a link to `#` and its name in small letters leads there. @param {Child} title @param {...Child} children */
 export function section(title, ...children) {
   const id = uid("section");
-  return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), children);
+  const name = typeof title === "string" ? title.toLowerCase().replace(/[^a-z]+/g, "-") : null;
+  return h("section", { class: "card", "aria-labelledby": id, "data-name": name }, h("h2", { id }, title), children);
 }
 
 /** Return pairs of a name and a value; those without a value are left out. @param {[string, Child][]} pairs */
@@ -176,6 +177,11 @@ export function tabs(label, links) {
     { class: "tabs", "aria-label": label },
     links.map((one) => h("a", { href: one.href, "aria-current": one.current ? "true" : null }, one.text)),
   );
+}
+
+/** Return a count that leads to what it counts. @param {number} value @param {string} href */
+export function countLink(value, href) {
+  return value ? h("a", { class: "quiet-link", href }, figure(value)) : figure(value);
 }
 
 /** Return a figure with separators. @param {number} value */

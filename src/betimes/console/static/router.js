@@ -73,6 +73,7 @@ function follow(event) {
     event.metaKey || event.ctrlKey || event.shiftKey || event.altKey
   ) return;
   const href = link.getAttribute("href") ?? "";
+  if (href.startsWith("#")) return event.preventDefault(), aim(href.slice(1));
   if (
     !(href === "/console" || href.startsWith("/console/") || href.startsWith("/console?")) ||
     link.hasAttribute("download") || link.getAttribute("target")
@@ -114,6 +115,17 @@ async function render(moved) {
   }
   // A page that is shown again takes the place of the old one when it is ready, so that nothing flickers.
   if (!controller.signal.aborted && fresh.parentNode !== main) keepFocus(main, () => put(main, fresh));
+  if (moved && !controller.signal.aborted) aim(location.hash.slice(1));
+}
+
+/** Go to a section of the page, and open what is folded in it. @param {string} id */
+function aim(id) {
+  const found = id ? document.querySelector(`main section[data-name="${CSS.escape(id)}"]`) : null;
+  if (!(found instanceof HTMLElement)) return;
+  for (const one of found.querySelectorAll("details")) one.open ||= Boolean(one.querySelector("table"));
+  found.setAttribute("tabindex", "-1");
+  found.focus({ preventScroll: true });
+  found.scrollIntoView({ block: "start" });
 }
 
 /** Offer the page without what its address asks for, which may be what went wrong. */

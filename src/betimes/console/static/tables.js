@@ -5,7 +5,7 @@
 import { h } from "./dom.js";
 
 /** @typedef {import("./dom.js").Child} Child */
-/** @typedef {{name: string, cell: (row: any) => Child, kind?: string}} Column `kind`: "number" for figures, "text" for sentences */
+/** @typedef {{name: string, cell: (row: any) => Child, kind?: string}} Column `kind`: "number" for figures, "number measure" for those that count nothing, "text" for sentences */
 /** How much room a table needs from how many columns on; where it has less, its rows stand as blocks. */
 const ROOMS = /** @type {const} */ ([[7.3, "stacks many"], [5.5, "stacks some"], [2.5, "stacks"]]);
 /** How many columns one of a kind counts for. */

@@ -121,7 +121,7 @@ class MemoryReadModel:
                 continue
             if not query.since_at <= entry.at < query.until_at or (query.kinds and entry.kind not in query.kinds):
                 continue
-            if query.outcome not in (None, entry.outcome):
+            if query.outcomes and entry.outcome not in query.outcomes:
                 continue
             if query.reason is None or query.reason in entry.reasons.split(contract.REASONS_SEPARATOR):
                 yield entry

@@ -184,6 +184,6 @@ def _narrow(query: TallyQuery) -> dict[str, Any]:
         "since_at": query.since_at,
         "until_at": query.until_at,
         "kinds": list(query.kinds) or None,
-        "outcome": query.outcome,
+        "outcomes": list(query.outcomes) or None,
         "reason": query.reason,
     }

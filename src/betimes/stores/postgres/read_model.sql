@@ -74,7 +74,7 @@ SELECT (at - :since_at) / :step AS number, kind, outcome,
 FROM betimes.tally
 WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
     AND kind = ANY (:kinds) --?
-    AND outcome = :outcome --?
+    AND outcome = ANY (:outcomes) --?
     AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
 GROUP BY 1, 2, 3, 4 LIMIT :limit;
 
@@ -82,7 +82,7 @@ GROUP BY 1, 2, 3, 4 LIMIT :limit;
 SELECT at, min(first_seq), max(last_seq), sum(count)::bigint, array_agg(DISTINCT kind) FROM betimes.tally
 WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind = ANY (:kinds) --?
-    AND outcome = :outcome --?
+    AND outcome = ANY (:outcomes) --?
     AND strpos(',' || reasons || ',', ',' || :reason || ',') > 0 --?
 GROUP BY at ORDER BY at DESC LIMIT :limit;
 

@@ -157,7 +157,7 @@ def _narrow(query: contract.TallyQuery) -> dict[str, Any]:
         "since_at": query.since_at,
         "until_at": query.until_at,
         "kinds": encode(list(query.kinds)) if query.kinds else None,
-        "outcome": query.outcome,
+        "outcomes": encode(list(query.outcomes)) if query.outcomes else None,
         "reason": query.reason,
     }
 

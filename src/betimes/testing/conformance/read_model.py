@@ -119,11 +119,15 @@ async def counts_say_where_in_the_ledger_they_lie(pair: Pair) -> None:
     first, last = TallyRange(FIRST, 3, 6, 2, ("thing",)), TallyRange(FIRST + HOUR, 12, 12, 1, ("thing",))
     expect_equal(await pair.two.tally_ranges(query, 100, 10), [last, first], "by reason")
     expect_equal(await pair.two.tally_ranges(query, 12, 10), [first], "before a position")
-    now = TallyQuery("acme", MINUTE, FIRST, FIRST + DAY, outcome="NOW", kinds=("thing", "other"))
+    now = TallyQuery("acme", MINUTE, FIRST, FIRST + DAY, outcomes=("NOW",), kinds=("thing", "other"))
     expect_equal(
         await pair.two.tally_ranges(now, 100, 10),
         [TallyRange(FIRST + MINUTE, 9, 9, 1, ("thing",))],
         "by outcome and kind",
+    )
+    either = TallyQuery("acme", MINUTE, FIRST, FIRST + DAY, outcomes=("NOW", "LATER"))
+    expect_equal(
+        [one.at for one in await pair.two.tally_ranges(either, 100, 2)], [FIRST + HOUR, FIRST + MINUTE], "either"
     )
     expect_equal(await pair.two.tally_ranges(TallyQuery("acme", MINUTE, 0, FIRST), 100, 10), [], "before all")
 

@@ -49,7 +49,7 @@ SELECT json_group_array(json_array(number, kind, outcome, reasons, many)) FROM (
     FROM tally
     WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at
     AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
-    AND outcome = :outcome --? outcome
+    AND outcome IN (SELECT value FROM json_each(:outcomes)) --? outcomes
     AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
     GROUP BY 1, 2, 3, 5 LIMIT :limit
 );
@@ -61,7 +61,7 @@ SELECT json_group_array(json_array(at, first_seq, last_seq, many, json(kinds))) 
     FROM tally
     WHERE level = :level AND tenant = :tenant AND at >= :since_at AND at < :until_at AND first_seq < :before_seq
     AND kind IN (SELECT value FROM json_each(:kinds)) --? kinds
-    AND outcome = :outcome --? outcome
+    AND outcome IN (SELECT value FROM json_each(:outcomes)) --? outcomes
     AND instr(',' || reasons || ',', ',' || :reason || ',') --? reason
     GROUP BY at ORDER BY at DESC LIMIT :limit
 );
