@@ -30,7 +30,7 @@ class RecordOperation(StoredMessage):
     note: str
     filter: dict[str, Any]
     """How they were chosen; empty if they were named."""
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = msgspec.field(default_factory=dict)
     """What came of it, where that is known when it is recorded."""
 
 
