@@ -211,7 +211,9 @@ def test_a_verification_is_put_on_record_unless_that_is_not_wanted(tmp_path: Pat
     betimes("schedule", "put", "brief", "-", folder=tmp_path, stdin=msgspec.json.encode(SCHEDULE).decode())
     first = betimes("verify", "--no-record", "--json", folder=tmp_path).json
     assert betimes("status", "--json", folder=tmp_path).json["verifications"] == []
-    assert "never, as far as is on record" in betimes("status", folder=tmp_path).out
+    status = betimes("status", folder=tmp_path).out
+    assert "never, as far as is on record" in status
+    assert "rang      nothing (last 24 hours)" in status
     again = betimes("verify", "--json", folder=tmp_path).json
     assert again["head"] == first["head"], "without a record nothing was written, and one comes behind what it is about"
     longer = betimes("verify", "--head", again["head"], "--tenant", "default", folder=tmp_path)

@@ -58,6 +58,7 @@ QUESTIONS = (
     "/readyz",
     "/v1/request-times",
     "/v1/backlog",
+    "/v1/health",
     "/v1/processes",
 )
 """Questions that are no lists."""
