@@ -92,7 +92,7 @@ async def test_a_calmer_policy_is_tried_applied_and_rolled_back_with_the_keyboar
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("What waits now will be reconsidered")).to_be_visible()
         await expect(page.get_by_role("button", name="Apply the policy")).to_be_disabled()
-        await tab_to(page, "Note, for the ledger")
+        await tab_to(page, "Note, for the ledger (optional)")
         await page.keyboard.type("calmer evenings")
         await tab_to(page, "Type default to confirm")
         await page.keyboard.type("default")

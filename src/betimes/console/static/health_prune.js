@@ -63,9 +63,14 @@ async function openPrune(view, before) {
 /** @param {View} view @param {string} before @param {() => void} close @param {AbortSignal} signal */
 function pruneDialog(view, before, close, signal) {
   const shown = h("div", { role: "status" });
-  const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "200" }));
+  const note = /** @type {HTMLInputElement} */ (h("input", { type: "text", maxlength: "500" }));
   const word = /** @type {HTMLInputElement} */ (h("input", { type: "text", autocomplete: "off" }));
-  const asks = h("div", { hidden: true }, field("Note, for the ledger", note), field(`Type ${WORD} to confirm`, word));
+  const asks = h(
+    "div",
+    { hidden: true },
+    field("Note, for the ledger (optional)", note),
+    field(`Type ${WORD} to confirm`, word),
+  );
   const leave = button("Cancel", close);
   const confirm = /** @type {HTMLButtonElement} */ (button("Prune", () => carryOut(), {
     class: "danger",
