@@ -129,6 +129,26 @@ async def test_pages_where_nothing_has_happened(nothing: Served, visiting: Visit
             await check_page(page)
 
 
+async def test_a_page_is_legible_on_paper_and_in_colours_of_ones_own(town: Served, visiting: Visiting) -> None:
+    """Paper is white whatever the screen is; the rule that bound has a bar where backgrounds are not shown."""
+    background = "(one) => getComputedStyle(one).backgroundColor"
+    bar = "(one) => Number.parseFloat(getComputedStyle(one).borderInlineStartWidth)"
+    asked, key, path = DETAILS["why"]
+    async with aiohttp.ClientSession(town.address) as session, session.get(asked) as answer:
+        found = await answer.json()
+    async with visiting(town.address, scheme="dark") as visit:
+        page = await visit.open(f"/console{path}{found['items'][0][key].replace(':', '%3A')}")
+        card, bound = page.get_by_label("The answer"), page.get_by_label(re.compile(": bound$"))
+        assert await card.evaluate(background) != "rgb(255, 255, 255)"
+        await page.emulate_media(media="print", color_scheme="dark")
+        assert await card.evaluate(background) == "rgb(255, 255, 255)"
+        assert await bound.evaluate(bar) >= 6
+        assert not await page.get_by_role("navigation", name="Pages").is_visible()
+        await page.emulate_media(media="screen", forced_colors="active", color_scheme="dark")
+        assert await bound.evaluate(bar) >= 6
+        await page.emulate_media(forced_colors="none")
+
+
 def test_the_shell_is_small() -> None:
     assets = load_assets()
     whole = sum(len(assets[name].packed) for name in (*modules_of(assets, START), "style.css"))

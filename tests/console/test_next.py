@@ -100,6 +100,18 @@ async def test_what_is_late_stands_above_in_words_and_first_in_the_list(visiting
             await expect(late.get_by_role("row")).to_have_count(SLEEPERS + 2)
 
 
+async def test_what_is_next_follows_a_clock_that_leaps(visiting: Visiting) -> None:
+    """Nothing is decided meanwhile, and still what was next is not next any more."""
+    async with Betimes("memory://", clock=VirtualClock("2026-11-17T01:10:00Z"), report=lambda _: None) as bt:
+        await bt.schedules.put("noon", {"cron": "0 12 * * *", "target": {"kind": "sweep"}})
+        async with served(bt) as night, visiting(night.address) as visit:
+            page = await visit.open("/console/next")
+            await expect(page.get_by_role("row", name="noon")).to_contain_text("in 10 h 50 min")
+            await expect(page.get_by_text("live", exact=True)).to_be_visible()
+            await bt.advance(by_s=7200)
+            await expect(page.get_by_role("row", name="noon")).to_contain_text("in 8 h 50 min")
+
+
 async def test_a_server_with_nothing_to_do_teaches_how_to_give_it_something(
     nothing: Served, visiting: Visiting
 ) -> None:

@@ -42,6 +42,10 @@ async def test_ticks_appear_as_they_happen(visiting: Visiting) -> None:
         await page.get_by_role("link", name="4", exact=True).click()
         await expect(page.get_by_role("link", name="status:fired ✕")).to_be_visible()
         await expect(page.get_by_role("region", name="Ticks")).to_be_focused()
+        await page.keyboard.press("[")
+        await expect(page.get_by_text("No tick in this range.")).to_be_visible()
+        await page.keyboard.press("]")
+        await expect(rows).to_have_count(5)
 
 
 async def test_a_list_shows_by_itself_what_was_decided_meanwhile(visiting: Visiting) -> None:

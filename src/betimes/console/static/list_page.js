@@ -10,6 +10,7 @@ import { onPulse } from "./live.js";
 import { emptyState, pagedList, pageHead, problemBox, section, table } from "./parts.js";
 import { bulkBar, definitionBulk, Selection } from "./selection.js";
 import { curl } from "./samples.js";
+import { now } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {import("./router.js").View} View */
@@ -32,6 +33,9 @@ import { curl } from "./samples.js";
 
 const ROWS = 50;
 const CALM_MS = 10_000;
+/** After so long by the server's clock a page says something that is over; a virtual clock may leap. */
+const LEAP_MS = 60_000;
+const LEAP_CALM_MS = 3_000;
 /** Whose decisions a list shows; those of any domain where none is named. */
 const DOMAINS = /** @type {Record<string, string>} */ ({
   "/v1/schedules": "automation",
@@ -43,12 +47,13 @@ const DOMAINS = /** @type {Record<string, string>} */ ({
 
 /** Show a page again after decisions and when somebody comes back to it, unless they are busy with it. @param {View} view @param {string} [domain] */
 export function keepFresh(view, domain) {
-  const shown = performance.now();
+  const [shown, shownAt] = [performance.now(), now()];
   let isOwed = false;
   const show = () => isIdle(view.main) && void view.refresh();
   onPulse((pulse) => {
     isOwed ||= domain ? pulse.counts.some((one) => one.domain === domain) : pulse.total > 0;
-    if (isOwed && performance.now() - shown > CALM_MS) show();
+    const isOver = now() - shownAt > LEAP_MS;
+    if ((isOwed || isOver) && performance.now() - shown > (isOver ? LEAP_CALM_MS : CALM_MS)) show();
   }, view.signal);
   document.addEventListener("visibilitychange", show, { signal: view.signal });
 }

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { densityStrip } from "./charts.js";
 import { h, put } from "./dom.js";
 import { filterBar, wantedFilters } from "./filters.js";
-import { onPulse } from "./live.js";
+import { keepFresh } from "./list_page.js";
 import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
 import { groupsOf, itemTable } from "./next_items.js";
 import { dueWords, moves, rangeOf, RANGES, rangeTabs, startOf } from "./next_range.js";
@@ -22,7 +22,6 @@ const INSTANTS = [
   { name: "to", label: "Until", text: "until", isInstant: true },
 ];
 const ITEMS = 50;
-const RELOAD_MS = 15_000;
 const HOUR = 3_600_000;
 
 /** @param {View} view */
@@ -57,7 +56,7 @@ export async function show(view) {
       first.items.length ? await pagedList(load, renderGroups, first) : nothing(isNarrowed),
     ),
   );
-  keepFresh(view, density);
+  keepFresh(view);
 }
 
 /** @param {View} view @returns {Promise<Comb>} */
@@ -247,17 +246,6 @@ function renderGroups(items) {
       itemTable(group),
     ]),
   );
-}
-
-/** Count again after pulses, not too often. @param {View} view @param {HTMLElement} density */
-function keepFresh(view, density) {
-  let last = performance.now();
-  onPulse(async (frame) => {
-    if (!frame.total || performance.now() - last < RELOAD_MS || density.contains(document.activeElement)) return;
-    last = performance.now();
-    const comb = await loadComb(view).catch(() => null);
-    if (comb && !view.signal.aborted) paint(view, density, comb);
-  }, view.signal);
 }
 
 /** @param {string} text */

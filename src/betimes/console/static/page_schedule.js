@@ -14,7 +14,7 @@ import { pagedRows } from "./list_page.js";
 import { onDecisions } from "./live.js";
 import { lagText, owedLink, owedText } from "./page_schedules.js";
 import { answer, facts, figure, pageHead, section, table, tabs, tile, whyHref } from "./parts.js";
-import { choiceIn } from "./queries.js";
+import { choiceIn, instantIn } from "./queries.js";
 import { addressWith, go } from "./router.js";
 import { dstSection } from "./schedule_clock.js";
 import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actions.js";
@@ -37,12 +37,14 @@ export async function show(view) {
   view.title(`Schedule ${id}`);
   const chosen = choiceIn(view.query, "range", RANGES.map(([name]) => name));
   const [range, ms] = RANGES.find(([name]) => name === chosen) ?? RANGES[0];
+  const past = Math.min(instantIn(view.query, "until") ?? Infinity, now()); // or now, which goes on
+  const end = () => view.query.get("until") ? past : now();
   const path = `/v1/schedules/${part(id)}`;
-  const load = () =>
-    Promise.all([
-      get(path, {}, view.signal),
-      get("/v1/ticks", { schedule_id: id, since: new Date(now() - ms).toISOString(), limit: TICKS }, view.signal),
-    ]);
+  const load = () => {
+    const [since, until] = [end() - ms, end()].map((at) => new Date(at).toISOString());
+    const query = { schedule_id: id, since, until: view.query.get("until") ? until : null, limit: TICKS };
+    return Promise.all([get(path, {}, view.signal), get("/v1/ticks", query, view.signal)]);
+  };
   const [[schedule, ticks], backfills, versions] = await Promise.all([
     load(),
     get(`${path}/backfills`, { limit: 20 }, view.signal),
@@ -50,7 +52,7 @@ export async function show(view) {
   ]);
   const moving = h("div");
   const paint = async (/** @type {any} */ current, /** @type {any} */ found) => {
-    const window = { range, from: now() - ms, to: now() + ms / 8 };
+    const window = { range, from: end() - ms, to: view.query.get("until") ? past : now() + ms / 8 };
     const isOpen = moving.querySelector("details")?.open;
     put(moving, tiles(current, found.items, range), await timelineSection(view, current, found, window));
     if (isOpen !== undefined) /** @type {HTMLDetailsElement} */ (moving.querySelector("details")).open = isOpen;
@@ -112,7 +114,7 @@ function tiles(schedule, ticks, range) {
     "div",
     { class: "tiles" },
     tile("Next tick", schedule.next_tick_at ? when(schedule.next_tick_at, { theirs: schedule.timezone }) : "none"),
-    tile(`Ticks of the last ${range}`, figure(ticks.length), {
+    tile(`Ticks of this ${range}`, figure(ticks.length), {
       href: statusHref(null, "ticks"),
       below: statusCounts(ticks, "ticks"),
     }),
@@ -130,11 +132,11 @@ async function timelineSection(view, schedule, page, { range, from, to }) {
   const runs = ticks.filter((/** @type {any} */ one) => one.run);
   const choice = tabs(
     "Range",
-    RANGES.map(([name]) => ({ text: name, href: addressWith({ range: name }), current: name === range })),
+    RANGES.map(([name]) => ({ text: name, href: addressWith({ range: name, until: null }), current: name === range })),
   );
   return section(
     "Ticks",
-    h("div", { class: "chart-head" }, choice, legend()),
+    h("div", { class: "chart-head" }, h("span", { class: "buttons" }, choice, moves(from, to)), legend()),
     page.next_cursor ? h("p", { class: "soft" }, `The newest ${TICKS} of this ${range} are shown.`) : null,
     tickTimeline(ticks, next, window, (tick) => void go(whyHref(tick.segment_id))),
     runs.length ? [h("h3", null, "Runs they caused"), runGantt(ticks, window)] : null,
@@ -147,6 +149,18 @@ async function timelineSection(view, schedule, page, { range, from, to }) {
       await pagedRows(shown.rows, ROWS, (rows) => tickTable(schedule, rows)),
     ),
   );
+}
+
+/** Return links to the window before this one and after it. @param {number} from @param {number} to */
+function moves(from, to) {
+  const after = to + (to - from);
+  const link = (/** @type {string} */ text, /** @type {string} */ key, /** @type {number} */ until) =>
+    h("a", {
+      class: "button small",
+      href: addressWith({ until: until < now() ? new Date(until).toISOString() : null }),
+      [`data-${key}`]: true,
+    }, text);
+  return [link("← Earlier", "earlier", from), to < now() ? link("Later →", "later", after) : null];
 }
 
 function legend() {

@@ -13,7 +13,7 @@ import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
 import { answer, answerClass, countText, facts, figure, pageHead, section, table, tile, whyHref } from "./parts.js";
-import { go } from "./router.js";
+import { addressWith, go } from "./router.js";
 import { cursorButton, evaluateButton } from "./sensor_actions.js";
 import { rawJson } from "./texts.js";
 import { laneTimeline, pastWindow, zoneLine } from "./timelines.js";
@@ -30,7 +30,7 @@ export async function show(view) {
   const path = `/v1/sensors/${part(id)}`;
   const [sensor, first, versions] = await Promise.all([
     get(path, {}, view.signal),
-    get(`${path}/evaluations`, { limit: EVALUATIONS }, view.signal),
+    get(`${path}/evaluations`, { limit: EVALUATIONS, cursor: view.query.get("cursor") }, view.signal),
     versionSection(view, "sensor", id, "Sensor"),
   ]);
   const isOn = sensor.status !== "paused";
@@ -51,7 +51,7 @@ export async function show(view) {
     ),
     sensor.last_error ? section("Last error", h("p", { class: "error-text" }, sensor.last_error)) : null,
     tiles(sensor, first.items),
-    await evaluationSection(view, first.items),
+    await evaluationSection(view, first),
     h("div", { class: "columns" }, cursorSection(view, sensor, first.items), definitionSection(sensor)),
     versions,
   );
@@ -88,11 +88,14 @@ function tiles(sensor, evaluations) {
   );
 }
 
-/** @param {View} view @param {any[]} evaluations */
-async function evaluationSection(view, evaluations) {
+/** @param {View} view @param {any} page */
+async function evaluationSection(view, page) {
+  /** @type {any[]} */
+  const evaluations = page.items;
   if (!evaluations.length) return section("Evaluations", h("p", { class: "soft" }, "Not evaluated yet."));
   const shown = ofStatus(view, evaluations, "evaluations");
-  const window = pastWindow(evaluations[evaluations.length - 1].evaluated_at);
+  const newest = view.query.get("cursor") ? evaluations[0].evaluated_at : undefined;
+  const window = pastWindow(evaluations[evaluations.length - 1].evaluated_at, newest);
   const marks = evaluations.map((one) => ({
     lane: one.cause,
     at: Date.parse(one.evaluated_at),
@@ -106,11 +109,24 @@ async function evaluationSection(view, evaluations) {
   const open = (/** @type {any} */ one) => one.segment_id && void go(whyHref(one.segment_id));
   return section(
     "Evaluations",
+    h("div", { class: "buttons" }, moves(view, page.next_cursor)),
     laneTimeline(used, marks, window, open),
     zoneLine(window),
     shown.chip,
     await evaluationTable(shown.rows),
   );
+}
+
+/** Return links to the evaluations before these, and back to the newest. @param {View} view @param {string | null} next */
+function moves(view, next) {
+  return [
+    next
+      ? h("a", { class: "button small", href: addressWith({ cursor: next }), "data-earlier": true }, "← Earlier")
+      : null,
+    view.query.get("cursor")
+      ? h("a", { class: "button small", href: addressWith({ cursor: null }), "data-later": true }, "Newest →")
+      : null,
+  ];
 }
 
 /** @param {any[]} evaluations */

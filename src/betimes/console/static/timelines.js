@@ -28,10 +28,11 @@ const ROW = 26;
 /** What the name of a lane takes where it stands above it. */
 export const NAME = 15;
 
-/** Return the window from an instant to now, and a little more. @param {string} oldest @returns {Window} */
-export function pastWindow(oldest) {
-  const span = Math.max(3_600_000, now() - Date.parse(oldest));
-  return { from: now() - span * 1.02, to: now() + span / 20, now: now(), zone: zoneFor(null) };
+/** Return the window from an instant to another or to now, and a little more. @param {string} oldest @param {string} [newest] @returns {Window} */
+export function pastWindow(oldest, newest) {
+  const end = newest ? Date.parse(newest) : now();
+  const span = Math.max(3_600_000, end - Date.parse(oldest));
+  return { from: end - span * 1.02, to: end + span / 20, now: now(), zone: zoneFor(null) };
 }
 
 /** Say in which zone a window is drawn. @param {Window} window */
@@ -63,6 +64,7 @@ function axis({ window, left, right, x }, height) {
       fits ? svg("text", { x: x(at) + 3, y: 10 }, words) : null,
     ];
   });
+  if (window.now > window.to) return labels;
   const at = x(window.now);
   const [beside, anchor] = at > right - 30 ? [-3, "end"] : [3, "start"];
   const line = svg("line", { class: "now-line", x1: at, x2: at, y1: 2, y2: height });
