@@ -85,6 +85,13 @@ async def test_a_calmer_policy_is_tried_applied_and_rolled_back_with_the_keyboar
         # The clock rings what was asked for before it moves, and nothing that comes after.
         async with page.expect_response("**/v1/backtests"):
             await page.keyboard.press("Enter")
+        # One is queued already: it is named, and can be opened or cancelled.
+        await page.get_by_role("button", name="Try on everybody").press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("is queued; wait for it, or delete it first")
+        visit.excuse("409")
+        await expect(page.get_by_role("link", name="Open it")).to_be_visible()
+        async with page.expect_response("**/v1/backtests"):
+            await page.get_by_role("button", name="Cancel it and try this").press("Enter")
         await page.get_by_role("button", name="Advance the clock by 1 s").press("Enter")
         await expect(page.get_by_text("The recorded policy reproduces all")).to_be_visible()
         await page.get_by_role("region", name="Changed answers").get_by_role("group").first.press("Enter")
@@ -105,6 +112,7 @@ async def test_a_calmer_policy_is_tried_applied_and_rolled_back_with_the_keyboar
         applied = (await village.history())[0]
         assert (applied["note"], applied["backtest_id"][:4]) == ("calmer evenings", "bkt_")
         await watch.get_by_role("button", name="Roll back…").press("Enter")
+        await expect(page.get_by_role("dialog")).to_contain_text("1 → 10 (default)")
         await page.get_by_role("textbox", name="Type default to confirm").fill("default")
         await confirm(page, "Roll back")
     last = (await village.history())[0]

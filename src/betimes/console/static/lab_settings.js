@@ -32,10 +32,17 @@ export function settingsForm(schema, draft, signal) {
     shown = paths.join();
     const all = sections.flatMap((name) => settingsOf(schema, withSaid(effective(), draft.overrides), name));
     const rows = all.filter((one) => paths.some((path) => path === one.path || path.startsWith(`${one.path}.`)));
+    // What somebody changes comes before what the application or an earlier version overrides already.
+    const isNew = (/** @type {Setting} */ one) =>
+      !isAlike(valueAt(draft.overrides, one.path), valueAt(draft.inForce.overrides, one.path));
+    const group = (/** @type {string} */ title, /** @type {Setting[]} */ found) =>
+      found.length
+        ? [h("h3", null, title), found.map((one) => [h("p", { class: "soft path" }, one.path), rowOf(one)])]
+        : null;
     put(
       drafted,
-      rows.length ? h("h3", null, "In this draft") : null,
-      rows.map((one) => [h("p", { class: "soft path" }, one.path), rowOf(one)]),
+      group("In this draft", rows.filter(isNew)),
+      group("Overridden already", rows.filter((one) => !isNew(one))),
     );
   };
   const show = () => {

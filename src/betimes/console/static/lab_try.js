@@ -66,24 +66,47 @@ export function tryPane(draft, trial, past, view) {
       if (!view.signal.aborted) put(told, problemBox(error));
     }
   };
+  let followed = ""; // another one that is still read says nothing any more
   const begin = async (/** @type {object | null} */ sample) => {
+    followed = "";
     try {
       const asked = await ask("POST", "/v1/backtests", { body: bodyOf(sample), key: newKey() });
       history.pushState(null, "", `/console/lab/${part(asked.backtest_id)}${location.search}${location.hash}`);
       await follow(asked);
     } catch (error) {
-      put(result, problemBox(error));
+      const holder = /** @type {any} */ (error)?.code === "BACKTEST_UNDER_WAY" ? await underWayNow() : null;
+      put(result, problemBox(error), holder ? waysOn(holder, sample) : null);
     }
   };
+  /** Offer what to do about the backtest that holds this one up. */
+  const waysOn = (/** @type {any} */ holder, /** @type {object | null} */ sample) => {
+    const replace = async () => (await ask("DELETE", `/v1/backtests/${part(holder.backtest_id)}`), await begin(sample));
+    return h(
+      "div",
+      { class: "buttons" },
+      h(
+        "span",
+        null,
+        h("strong", null, holder.candidates.join(", ")),
+        ` is ${holder.status}, since `,
+        when(holder.created_at),
+        ".",
+      ),
+      h("a", { class: "button", href: `/console/lab/${part(holder.backtest_id)}${location.hash}` }, "Open it"),
+      button("Cancel it and try this", replace),
+    );
+  };
   const follow = async (/** @type {any} */ asked) => {
-    const id = asked.backtest_id;
-    await readProgress(id, (told) => put(result, progressView(told, () => forget(id))), view.signal);
-    if (view.signal.aborted) return;
+    const id = followed = asked.backtest_id;
+    const tell = (/** @type {any} */ told) => followed === id && put(result, progressView(told, () => forget(id)));
+    await readProgress(id, tell, view.signal);
+    if (view.signal.aborted || followed !== id) return;
     trial.detail = await get(`/v1/backtests/${part(id)}`, {}, view.signal);
     show();
     trial.listeners.forEach((listener) => listener());
   };
   const forget = async (/** @type {string} */ id) => {
+    followed = "";
     await ask("DELETE", `/v1/backtests/${part(id)}`);
     trial.detail = null;
     history.replaceState(null, "", `/console/lab${location.search}${location.hash}`);
@@ -108,6 +131,12 @@ export function tryPane(draft, trial, past, view) {
     told,
     result,
   );
+}
+
+/** Return the backtest that is queued or runs. */
+async function underWayNow() {
+  const { items } = await get("/v1/backtests", { limit: 20 });
+  return items.find((/** @type {any} */ one) => ["queued", "running"].includes(one.status)) ?? null;
 }
 
 /** Settings with values to sweep. @param {Draft} draft */

@@ -5,7 +5,7 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { h } from "./dom.js";
 import { confirmWord, waitingStreams } from "./lab_apply.js";
-import { canonical, leaves, valueLine } from "./lab_schema.js";
+import { canonical, leaves, valueAt, valueLine } from "./lab_schema.js";
 import { pathCode } from "./why_policy.js";
 import { answer, countText, table } from "./parts.js";
 import { now, when } from "./time.js";
@@ -113,14 +113,16 @@ export function rollbackButton(last, candidate, view, toVersion) {
     body: toVersion === undefined ? {} : { to_version: toVersion },
     version: last.version,
     confirmWord: confirmWord(candidate),
-    preview: (told) => [changesBetween(last.overrides, told.body.overrides), waitingStreams(told)],
+    preview: (told) => [changesBetween(last.overrides, told.body), waitingStreams(told)],
     done: () => view.refresh(),
   }), { class: "small" });
 }
 
-/** Show where two sets of overrides differ; only the server knows which ones a roll back comes to. @param {any} before @param {any} after */
+/** Show where overrides would differ; only the server knows which ones a roll back comes to. What is overridden no more has its default. @param {any} before @param {any} after the policy that would be in force */
 function changesBetween(before, after) {
-  const [was, will] = [new Map(leaves(before)), new Map(leaves(after))];
+  const [was, will] = [new Map(leaves(before)), new Map(leaves(after.overrides))];
+  const next = (/** @type {string} */ path) =>
+    will.has(path) ? valueLine(will.get(path)) : `${valueLine(valueAt(after.effective, path))} (default)`;
   const paths = [...new Set([...was.keys(), ...will.keys()])].sort();
   return h(
     "ul",
@@ -130,7 +132,7 @@ function changesBetween(before, after) {
         "li",
         null,
         pathCode(path),
-        h("div", null, h("del", null, valueLine(was.get(path))), " → ", h("ins", null, valueLine(will.get(path)))),
+        h("div", null, h("del", null, valueLine(was.get(path))), " → ", h("ins", null, next(path))),
       )
     ),
   );
