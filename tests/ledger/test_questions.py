@@ -153,9 +153,7 @@ async def test_verdicts_are_listed_backwards_page_by_page(
                 counted = await get(client, f"/v1/stats?outcome={query}")
                 assert sum(cell["count"] for cell in counted["cells"]) == len(some)
             one = await all_pages(client, "/v1/verdicts?limit=1&id=u-8")
-            assert [found["segment_id"] for found in one] == [
-                of for of, _, _ in expected if of.startswith("inbox:u-8:")
-            ]
+            assert [event["segment_id"] for event in one] == [of for of, *_ in expected if of.startswith("inbox:u-8:")]
 
 
 @pytest.mark.parametrize("store", STORES)
