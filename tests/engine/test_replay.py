@@ -155,7 +155,7 @@ async def test_a_corrupted_row_is_named(column: str, tmp_path: Path) -> None:
         assert isinstance(w.store, MemoryStore)
         row = w.store.database.rows[GATE]
         wrong: Any = {"state": '{"shut":true}', "status": "x", "owner": "x", "digest": "x"}.get(column, 1)
-        w.store.database.rows[GATE] = row._replace(**{column: wrong})
+        w.store.database.rows[GATE] = replace(row, **{column: wrong})
         report = await verify(w.store, w.engine.kinds)
         assert [str(finding) for finding in report.findings] == [
             f"acme/gate/front at version 2: the row's {column} is not what its history gives"

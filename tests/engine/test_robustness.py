@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from betimes.core.errors import Fault, Invalid, MalformedRow, NewerVersion, PolicyInvalid, Unavailable
 from betimes.core.streams import StreamId
@@ -75,7 +76,7 @@ async def test_a_malformed_row_is_named_and_leaves_its_neighbours_alone() -> Non
     store, reports = MemoryStore(VirtualClock()), list[Report]()
     async with engine_on(store, reports) as engine:
         await engine.submit(knock(FRONT))
-    store.database.rows[FRONT] = store.database.rows[FRONT]._replace(state='{"shut": "perhaps"}')
+    store.database.rows[FRONT] = replace(store.database.rows[FRONT], state='{"shut": "perhaps"}')
     async with engine_on(store, reports) as engine:
         front, back = await asyncio.gather(
             engine.submit(knock(FRONT)), engine.submit(knock(BACK)), return_exceptions=True
@@ -90,7 +91,7 @@ async def test_data_from_a_newer_version_is_refused_not_folded() -> None:
     store, reports = MemoryStore(VirtualClock()), list[Report]()
     async with engine_on(store, reports) as engine:
         await engine.submit(knock(FRONT))
-    store.database.rows[FRONT] = store.database.rows[FRONT]._replace(schema=2)
+    store.database.rows[FRONT] = replace(store.database.rows[FRONT], schema=2)
     before = store.database.rows[FRONT]
     async with engine_on(store, reports) as engine:
         with pytest.raises(NewerVersion, match="schema 2"):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from betimes.core.deciders import Decider, Decision, Send
 from betimes.core.instants import HOUR
@@ -64,7 +65,7 @@ async def test_a_send_left_for_a_newer_process_is_not_overtaken() -> None:
     async with Engine(store, (BELL, TALLY), name="one", sections=SECTIONS) as engine:
         east = StreamId("acme", "tally", "east")
         await engine.submit(Submission(stream=east, command=Count("zoe")))
-        store.database.rows[east] = store.database.rows[east]._replace(schema=99, version=2)
+        store.database.rows[east] = replace(store.database.rows[east], schema=99, version=2)
         await engine.submit(Submission(stream=StreamId("acme", "bell", "door"), command=Ring()))
         await engine.tick()
         assert [effect.write.to for effect in store.database.effects.values()] == [send.to for send in COUNTS]

@@ -221,7 +221,7 @@ def _plain(segment: Segment) -> Segment:
 
 def _without_chain(row: StreamWrite | None) -> StreamWrite | None:
     """Leave out the digest, and how many versions the commit spans: the writes of a batch share one."""
-    return row and row._replace(digest="", expected=0)
+    return row and replace(row, digest="", expected=0)
 
 
 # -- marks

@@ -199,7 +199,7 @@ class KeysLoseTheirRequest(Broken):
 class StartsCallsAtMostOnceAgain(Broken):
     class Database(MemoryDatabase):
         def add_effect(self, effect: MemoryEffect) -> None:
-            super().add_effect(MemoryEffect(effect.write._replace(at_most_once=False, attempts_max=9)))
+            super().add_effect(MemoryEffect(replace(effect.write, at_most_once=False, attempts_max=9)))
 
 
 class GivesEveryLeaseTheSameFence(Broken):

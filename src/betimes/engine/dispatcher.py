@@ -14,6 +14,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND
 from betimes.engine.batch import Batch
@@ -300,4 +302,4 @@ def _lease_at_birth(write: EffectWrite) -> tuple[EffectWrite, Lease]:
         write.to,
     )
     ends_at = write.created_at + write.lease_s * SECOND
-    return write._replace(next_attempt_at=ends_at, is_leased=True), Lease(call, False)
+    return replace(write, next_attempt_at=ends_at, is_leased=True), Lease(call, False)

@@ -27,6 +27,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack, cast
 
+from msgspec.structs import asdict
+
 from betimes.core.errors import BetimesError, Invalid, Unavailable
 from betimes.core.instants import Instant, earliest
 from betimes.core.policies import Body, Policy, merge
@@ -129,7 +131,7 @@ class TrialStore:
 
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, Row]:
         there = await self._store.load([stream for stream in streams if stream not in self.rows])
-        return there | {stream: Row(*self.rows[stream][2:8]) for stream in streams if stream in self.rows}
+        return there | {stream: self.rows[stream].row() for stream in streams if stream in self.rows}
 
     async def seen(self, key: KeyId) -> SeenKey | None:
         return self._keys.get(key) or await self._store.seen(key)
@@ -147,7 +149,7 @@ class TrialStore:
         write = self.rows.get(stream)
         if write is None:
             return row
-        columns = write._asdict()
+        columns = asdict(write)
         del columns["expected"]
         return StreamRow(**columns, snooze_until=None, created_at=row.created_at if row else write.at)
 

@@ -73,7 +73,7 @@ class EffectRow(NamedTuple):
     history: tuple[Attempt, ...]
 
 
-class Lease(NamedTuple):
+class Lease(msgspec.Struct, frozen=True):
     """An effect this process holds now.
 
     `expired`: its last lease ran out and it may not be called again (at most once, or no attempts left); only settle.

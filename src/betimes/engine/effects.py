@@ -15,7 +15,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from betimes.core.bounds import check_json
 from betimes.core.canonical import encode
@@ -77,7 +80,7 @@ class BoundedExecutor:
         return self._executor(call)
 
 
-class CallResult(NamedTuple):
+class CallResult(msgspec.Struct, frozen=True):
     """How an attempt at a call ended."""
 
     end: End
@@ -124,7 +127,7 @@ class Caller:
             renewal.stop()
         if renewal.begun_s is None:
             return made
-        return made._replace(took_ms=round((loop.time() - renewal.begun_s) * 1_000))
+        return replace(made, took_ms=round((loop.time() - renewal.begun_s) * 1_000))
 
     async def _attempt(self, call: EffectCall, renewal: LeaseRenewal) -> CallResult:
         """Make a call and return how that ended; raise `Fenced` if its lease is lost."""

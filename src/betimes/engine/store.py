@@ -92,7 +92,7 @@ class SeenKey(NamedTuple):
     segment: Segment
 
 
-class StreamWrite(NamedTuple):
+class StreamWrite(msgspec.Struct, frozen=True, gc=False):
     """A stream's new row, at most one per batch; refused with `Conflict` unless the stored version is `expected`.
 
     A stream that was not locked may be created, with 0 expected.
@@ -111,8 +111,12 @@ class StreamWrite(NamedTuple):
     due_at: Instant | None
     listed_at: Instant | None = None
 
+    def row(self) -> Row:
+        """Return the row it leaves."""
+        return Row(self.version, self.schema, self.state, self.at, self.alarm_at, self.digest)
 
-class KeyWrite(NamedTuple):
+
+class KeyWrite(msgspec.Struct, frozen=True, gc=False):
     """A reserved key that is now used."""
 
     key: KeyId
@@ -122,7 +126,7 @@ class KeyWrite(NamedTuple):
     expires_at: Instant
 
 
-class EffectWrite(NamedTuple):
+class EffectWrite(msgspec.Struct, frozen=True, gc=False):
     """A new effect. `to` is the target of a send (whose executor is `SEND`), or whom the end of a call is told.
 
     `is_leased`: whoever writes it takes it in the same commit, as its first attempt under the fence 1; its lease ends
@@ -149,7 +153,7 @@ LEASE_RAN_OUT = "its lease ran out"
 """The error of an attempt that nobody settled."""
 
 
-class Settlement(NamedTuple):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The end of an attempt; refused with `Fenced` unless `fence` is still the effect's lease."""
 
     id: EffectId
@@ -161,7 +165,7 @@ class Settlement(NamedTuple):
     duration_ms: int | None = None
 
 
-class DeadSend(NamedTuple):
+class DeadSend(msgspec.Struct, frozen=True, gc=False):
     """A send this transaction took whose target could not decide it; kept as a dead letter, out of its source's way."""
 
     id: EffectId

@@ -175,7 +175,7 @@ class MemoryReadModel:
     ) -> list[contract.NamedStream]:
         found: list[contract.NamedStream] = []
         for kind in sorted(kinds):
-            rows = sorted(row for row in self.database.rows.values() if row.stream[:2] == (tenant, kind))
+            rows = [row for of, row in sorted(self.database.rows.items()) if of[:2] == (tenant, kind)]
             alike = [row for row in rows if row.stream.id.startswith(prefix) and row.state is not None]
             found += [contract.NamedStream(kind, row.stream.id, row.status) for row in alike[:limit]]
         return found

@@ -95,7 +95,7 @@ class MemoryStore(MemoryReadModel):
                     break
                 # Locked last, so that nothing is held that is not picked.
                 if at <= until and (after is None or at >= after.at) and tx.try_lock(stream):
-                    tx.rows[stream] = contract.Row(*self.database.rows[stream][2:8])
+                    tx.rows[stream] = self.database.rows[stream].row()
             await asyncio.sleep(0)
             yield tx
         finally:
@@ -223,7 +223,7 @@ class MemoryStore(MemoryReadModel):
 
     async def load(self, streams: Sequence[StreamId]) -> dict[StreamId, contract.Row]:
         rows = self.database.rows
-        return {stream: contract.Row(*rows[stream][2:8]) for stream in streams if stream in rows}
+        return {stream: rows[stream].row() for stream in streams if stream in rows}
 
     async def seen(self, key: KeyId) -> contract.SeenKey | None:
         return self.database.live_key(key, self.clock())

@@ -85,7 +85,7 @@ class MemoryTx:
             if (row.version if row else 0) == cached:
                 self.unchanged.add(stream)
             else:
-                self.rows[stream] = Row(*row[2:8]) if row else NO_ROW
+                self.rows[stream] = row.row() if row else NO_ROW
 
     def _holds(self, name: Hashable) -> bool:
         return self.db.holders.get(name) is self

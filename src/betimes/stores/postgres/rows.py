@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import asdict, astuple
 
 from betimes.core.deciders import EffectCall
 from betimes.core.segments import Segment, segment_of
@@ -22,7 +23,6 @@ Record: TypeAlias = Any
 Values: TypeAlias = tuple[Any, ...]
 
 NO_STREAM = (None, None, None)
-NO_KEY = (None, None, None, None, None)
 SEGMENT_COLUMNS = 20
 
 
@@ -33,7 +33,7 @@ def lock_values(streams: Mapping[StreamId, int], order: Sequence[StreamId]) -> l
 def change_arrays(changes: Changes) -> dict[str, list[Values] | None]:
     """Everything a batch writes, by the parameters of `commit_batch`; `None` of what there is nothing."""
     arrays: dict[str, list[Values]] = {
-        "streams": [(*write[0], *write[1:]) for write in changes.streams],
+        "streams": [(*stream, *columns) for stream, *columns in map(astuple, changes.streams)],
         "segments": [segment_values(segment) for segment in changes.segments],
         # Sorted: whoever waits for keys waits in one order.
         "keys": sorted((*k.key, k.request, k.stream.kind, k.stream.id, k.version, k.expires_at) for k in changes.keys),
@@ -55,33 +55,20 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
     if changes.effects or changes.sends_applied or changes.sends_dead or changes.settlements:
         return None
     row, segment = changes.streams[0], changes.segments[0]
-    stream, expected, version, schema, state, at, alarm_at, digest, status, owner, due_at, listed_at = row
-    key, request, used_by, used_at, expires_at = changes.keys[0] if changes.keys else NO_KEY
-    tenant, kind, id = stream
+    used = changes.keys[0] if changes.keys else None
     if (
         # `commit_turn` is given once what row, segment and key share; where they differ, the general statement is
         # taken.
-        (stream, version, schema, at, digest)
+        (row.stream, row.version, row.schema, row.at, row.digest)
         != (segment.stream, segment.version, segment.schema, segment.at, segment.digest)
-        or (segment.key and segment.key.tenant != tenant)
-        or (key and (key, used_by, used_at) != (segment.key, stream, version))
+        or (segment.key and segment.key.tenant != row.stream.tenant)
+        or (used and (used.key, used.stream, used.version) != (segment.key, row.stream, row.version))
     ):
         return None
+    columns = asdict(row)
     return {
-        "tenant": tenant,
-        "kind": kind,
-        "id": id,
-        "expected": expected,
-        "version": version,
-        "schema": schema,
-        "state": state,
-        "at": at,
-        "alarm_at": alarm_at,
-        "digest": digest,
-        "status": status,
-        "owner": owner,
-        "due_at": due_at,
-        "listed_at": listed_at,
+        **columns.pop("stream")._asdict(),
+        **columns,
         "turn": segment.turn,
         "command": segment.command,
         "events": segment.events,
@@ -94,8 +81,8 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
         "actor": segment.actor,
         "correlation": segment.correlation,
         "cause": segment.cause,
-        "request": request,
-        "expires_at": expires_at,
+        "request": used and used.request,
+        "expires_at": used and used.expires_at,
     }
 
 

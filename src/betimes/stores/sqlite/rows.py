@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.deciders import EffectCall
@@ -15,7 +17,7 @@ from betimes.engine.store import EffectRow, Lease, Row, StreamRow, WaitingSend
 Columns = Sequence[Any]
 
 
-class RowPlace(NamedTuple):
+class RowPlace(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Where a stream's row is and what the indexes hold of it."""
 
     n: int

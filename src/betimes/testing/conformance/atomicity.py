@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from betimes.core.errors import Conflict, Duplicate, Fenced, StoreError
 from betimes.core.instants import HOUR
 from betimes.core.streams import EffectId
@@ -99,7 +101,7 @@ async def a_lost_lease_refuses_the_whole_batch(pair: Pair) -> None:
 async def a_wrong_fence_refuses_the_whole_batch(pair: Pair) -> None:
     batch = await _prepared(pair)
     [held] = batch.settlements
-    batch.settlements = [held._replace(fence=held.fence + 1)]
+    batch.settlements = [replace(held, fence=held.fence + 1)]
     before = await _seen_by_both(pair)
     with expect_refusal(Fenced, "a batch with a fence that is not the lease's"):
         await commit(pair.one, batch)

@@ -21,7 +21,6 @@ from betimes.testing.conformance.samples import (
     digest_of,
     keyed,
     moved,
-    row_of,
     segment,
     send,
     settled,
@@ -104,7 +103,7 @@ async def large_numbers_come_back_unchanged(pair: Pair) -> None:
         effects=[call(A, LARGE, FAR, lease_s=2**31 - 1, attempts_max=2**31 - 1)],
     )
     await pair.commit(changes)
-    expect_equal(await pair.two.load([A]), {A: row_of(changes.streams[0])}, "the row")
+    expect_equal(await pair.two.load([A]), {A: changes.streams[0].row()}, "the row")
     row, [found] = await pair.two.history(A, LARGE - 1, 10)
     expect_equal(row and (row.due_at, row.alarm_at), (FAR - 1, FAR), "the instants of the listed row")
     expect_equal((found.version, found.at), (LARGE, FAR), "the segment's version and instant")

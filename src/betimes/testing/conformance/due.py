@@ -18,7 +18,6 @@ from betimes.testing.conformance.samples import (
     deleted,
     locking,
     moved,
-    row_of,
     settled,
     stream,
     together,
@@ -58,7 +57,7 @@ async def a_stream_that_is_due_comes_with_its_row_and_the_time(pair: Pair) -> No
     await pair.commit(changes)
     later = pair.clock.advance(5)
     async with pair.two.begin_due("alarm", [KIND], 10) as tx:
-        expect_equal(tx.rows, {A: row_of(changes.streams[0])}, "the row that is due")
+        expect_equal(tx.rows, {A: changes.streams[0].row()}, "the row that is due")
         expect_equal(tx.now, later, "the transaction's time")
         expect_equal((tx.seen, tx.sends), ({}, set()), "no keys and no sends were asked for")
 

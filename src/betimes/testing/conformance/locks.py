@@ -9,7 +9,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.store import NO_ROW, Changes, LockRequest, Row, Store, Tx
 from betimes.testing.conformance.expectations import expect_equal
 from betimes.testing.conformance.pairs import Pair, beside, commit, hold_for_ever
-from betimes.testing.conformance.samples import A, B, locking, moved, row_of, stream, together, waiting
+from betimes.testing.conformance.samples import A, B, locking, moved, stream, together, waiting
 
 CREATOR_WAITS = "a second creator must wait while the first decides"
 
@@ -22,7 +22,7 @@ async def _rows(store: Store, ask: LockRequest) -> dict[StreamId, Row]:
 async def one_who_waits_sees_what_the_holder_committed(pair: Pair) -> None:
     changes, asking = moved(A, 1, pair.clock()), _rows(pair.two, waiting(A))
     seen = await pair.wait_behind(locking(A), asking, CREATOR_WAITS, lambda holder: holder.commit(changes))
-    expect_equal(seen, {A: row_of(changes.streams[0])}, "what the one who waited sees")
+    expect_equal(seen, {A: changes.streams[0].row()}, "what the one who waited sees")
 
 
 async def one_who_waits_sees_nothing_of_a_holder_who_left(pair: Pair) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from betimes.core.instants import MINUTE, SECOND, Instant, earliest
 from betimes.core.segments import Segment
@@ -32,7 +32,6 @@ from betimes.engine.store import (
     StreamWrite,
     WaitingSend,
 )
-from betimes.testing.conformance.samples import row_of
 from betimes.testing.conformance.visible import Visible
 
 WHY = "its wake failed"
@@ -56,7 +55,7 @@ class ModelEffect(msgspec.Struct):
         return self.write.executor == SEND
 
     def row(self) -> EffectRow:
-        written = {name: value for name, value in self.write._asdict().items() if name in EffectRow._fields}
+        written = {name: value for name, value in asdict(self.write).items() if name in EffectRow._fields}
         far = {"status": self.status, "attempts": self.attempts, "history": self.history}
         ends = {"next_attempt_at": self.next_at, "finished_at": self.finished_at, "last_error": self.error}
         return EffectRow(**written | far | ends)
@@ -184,7 +183,7 @@ class Model:
     def listed(self, of: StreamId) -> StreamRow | None:
         if of not in self.rows:
             return None
-        written = {name: value for name, value in self.rows[of]._asdict().items() if name in StreamRow._fields}
+        written = {name: value for name, value in asdict(self.rows[of]).items() if name in StreamRow._fields}
         why = WHY if of in self.snoozes else None
         return StreamRow(**written, snooze_until=self.snoozes.get(of), created_at=self.created[of], snooze_error=why)
 
@@ -203,7 +202,7 @@ class Model:
         existing = [row for of in sorted(self.rows) if (row := self.listed(of)) and row.state is not None]
         return Visible(
             listed=existing,
-            rows={of: row_of(self.rows[of]) for of in streams if of in self.rows},
+            rows={of: self.rows[of].row() for of in streams if of in self.rows},
             histories={of: (self.listed(of), self.history(of)) for of in streams},
             ledger=self.ledger,
             effects=[self.effects[id].row() for id in sorted(self.effects)],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from betimes.core.errors import Conflict, Duplicate, Fenced, StoreError
 from betimes.core.instants import HOUR, MINUTE, Instant
 from betimes.core.streams import KeyId, StreamId
@@ -142,10 +144,10 @@ class RandomBatches:
             changes.keys.append(used(self.dice.choice(known), row.stream, row.version, self.now))
             return Duplicate
         if changes.settlements and self.chance(0.5):
-            changes.settlements[-1] = changes.settlements[-1]._replace(fence=0)
+            changes.settlements[-1] = replace(changes.settlements[-1], fence=0)
             return Fenced
         if self.chance(0.3):
             changes.sends_applied.append(ABSENT)
             return Fenced
-        changes.streams[-1] = changes.streams[-1]._replace(expected=changes.streams[-1].expected + 5)
+        changes.streams[-1] = replace(changes.streams[-1], expected=changes.streams[-1].expected + 5)
         return Conflict

@@ -19,7 +19,7 @@ from betimes.testing.conformance.model import WHY, Model, without_positions
 from betimes.testing.conformance.pairs import Pair
 from betimes.testing.conformance.random_batches import EXECUTORS, KEYS, KINDS, STREAMS, RandomBatches
 from betimes.testing.conformance.random_queries import RandomQueries
-from betimes.testing.conformance.samples import row_of, segment, together
+from betimes.testing.conformance.samples import segment, together
 from betimes.testing.conformance.visible import everything
 
 INDEXES: tuple[DueIndex, ...] = ("alarm", "due")
@@ -107,7 +107,7 @@ class _Walker:
 
     def row(self, of: StreamId) -> Row:
         stored = self.model.rows.get(of)
-        return row_of(stored) if stored else NO_ROW
+        return stored.row() if stored else NO_ROW
 
     async def commit_a_batch(self) -> None:
         changes = self.batches.batch()

@@ -20,7 +20,6 @@ from betimes.engine.store import (
     EffectWrite,
     KeyWrite,
     LockRequest,
-    Row,
     Settlement,
     StreamWrite,
 )
@@ -66,7 +65,7 @@ def write(of: StreamId, version: int, at: Instant, **columns: Any) -> StreamWrit
     plain = StreamWrite(
         of, version - 1, version, 1, f'{{"n":{version}}}', at, None, digest_of(of, version), "open", "", None
     )
-    return plain._replace(**columns)
+    return replace(plain, **columns)
 
 
 def moved(of: StreamId, version: int, at: Instant, **columns: Any) -> Changes:
@@ -111,7 +110,7 @@ def waiting(*streams: StreamId) -> LockRequest:
 
 
 def used(key: KeyId, of: StreamId, version: int, at: Instant, **columns: Any) -> KeyWrite:
-    return KeyWrite(key, '{"asked":"once"}', of, version, at + HOUR)._replace(**columns)
+    return replace(KeyWrite(key, '{"asked":"once"}', of, version, at + HOUR), **columns)
 
 
 def keyed(key: KeyId, of: StreamId, version: int, at: Instant, **columns: Any) -> Changes:
@@ -125,12 +124,12 @@ def keyed(key: KeyId, of: StreamId, version: int, at: Instant, **columns: Any) -
 
 def call(of: StreamId, version: int, at: Instant, place: int = 0, **columns: Any) -> EffectWrite:
     plain = EffectWrite(EffectId(*of, version, place), "handler:brief", '{"say":"hello"}', at, at, attempts_max=3)
-    return plain._replace(**columns)
+    return replace(plain, **columns)
 
 
 def send(of: StreamId, version: int, at: Instant, to: StreamId, place: int = 0, **columns: Any) -> EffectWrite:
     plain = EffectWrite(EffectId(*of, version, place), SEND, '{"type":"Do"}', at, at, to=to)
-    return plain._replace(**columns)
+    return replace(plain, **columns)
 
 
 def causing(of: StreamId, version: int, at: Instant, *effects: EffectWrite) -> Changes:
@@ -139,9 +138,4 @@ def causing(of: StreamId, version: int, at: Instant, *effects: EffectWrite) -> C
 
 
 def settled(id: EffectId, fence: int, status: Any, at: Instant, **columns: Any) -> Changes:
-    return Changes(settlements=[Settlement(id, fence, status, at)._replace(**columns)])
-
-
-def row_of(written: StreamWrite) -> Row:
-    """The row a write leaves."""
-    return Row(written.version, written.schema, written.state, written.at, written.alarm_at, written.digest)
+    return Changes(settlements=[replace(Settlement(id, fence, status, at), **columns)])

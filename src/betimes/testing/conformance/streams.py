@@ -9,7 +9,7 @@ from betimes.core.instants import HOUR
 from betimes.engine.store import NO_ROW, NOT_CACHED, Changes, LockRequest
 from betimes.testing.conformance.expectations import expect, expect_equal, expect_refusal
 from betimes.testing.conformance.pairs import Pair, commit
-from betimes.testing.conformance.samples import A, B, C, deleted, locking, moved, row_of, segment, together, write
+from betimes.testing.conformance.samples import A, B, C, deleted, locking, moved, segment, together, write
 
 
 async def a_stream_that_does_not_exist_is_shown_at_version_0(pair: Pair) -> None:
@@ -22,9 +22,9 @@ async def a_committed_row_is_seen_by_both_connections(pair: Pair) -> None:
     changes = moved(A, 1, pair.clock(), alarm_at=pair.clock() + HOUR)
     await pair.commit(changes)
     for store in (pair.one, pair.two):
-        expect_equal(await store.load([A, B]), {A: row_of(changes.streams[0])}, "the rows that exist")
+        expect_equal(await store.load([A, B]), {A: changes.streams[0].row()}, "the rows that exist")
         async with store.begin(locking(A)) as tx:
-            expect_equal(tx.rows, {A: row_of(changes.streams[0])}, "the row under its lock")
+            expect_equal(tx.rows, {A: changes.streams[0].row()}, "the row under its lock")
 
 
 async def a_commit_is_visible_when_it_returns(pair: Pair) -> None:
@@ -40,7 +40,7 @@ async def a_cached_row_is_sent_again_only_when_it_moved(pair: Pair) -> None:
     await commit(pair.two, moved_on)
     async with pair.one.begin(LockRequest(locks={A: 1, B: 1, C: 0})) as tx:
         expect_equal(tx.unchanged, {A, C}, "streams whose cached version is the stored one")
-        expect_equal(tx.rows, {B: row_of(moved_on.streams[0])}, "streams that moved since cached")
+        expect_equal(tx.rows, {B: moved_on.streams[0].row()}, "streams that moved since cached")
 
 
 async def a_cached_row_that_is_only_read_is_sent_again_only_when_it_moved(pair: Pair) -> None:
@@ -102,12 +102,12 @@ async def a_deleted_stream_keeps_its_version(pair: Pair) -> None:
     await pair.commit(moved(A, 1, now))
     gone = deleted(A, 2, now)
     await pair.commit(gone)
-    expect_equal(await pair.two.load([A]), {A: row_of(gone.streams[0])}, "the row of a deleted stream")
+    expect_equal(await pair.two.load([A]), {A: gone.streams[0].row()}, "the row of a deleted stream")
     with expect_refusal(Conflict, "a creation at version 1 of a stream that was deleted at 2"):
         await pair.commit(moved(A, 1, now))
     again = moved(A, 3, now)
     await pair.commit(again)
-    expect_equal(await pair.two.load([A]), {A: row_of(again.streams[0])}, "the stream made again")
+    expect_equal(await pair.two.load([A]), {A: again.streams[0].row()}, "the stream made again")
 
 
 async def a_stream_that_was_locked_and_not_written_does_not_exist(pair: Pair) -> None:

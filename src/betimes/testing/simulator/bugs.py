@@ -204,12 +204,12 @@ def alarm_outside_the_commit() -> Iterator[Replacement]:
             for write in changes.streams:
                 row = tx.db.rows[write.stream]
                 if row.version == write.version:
-                    tx.db.rows[write.stream] = row._replace(alarm_at=write.alarm_at)
+                    tx.db.rows[write.stream] = replace(row, alarm_at=write.alarm_at)
 
         before = {write.stream: tx.db.rows.get(write.stream) for write in changes.streams}
         apply(tx, changes)
         for stream, row in before.items():
-            tx.db.rows[stream] = tx.db.rows[stream]._replace(alarm_at=row.alarm_at if row else None)
+            tx.db.rows[stream] = replace(tx.db.rows[stream], alarm_at=row.alarm_at if row else None)
         _unless_it_dies(set_alarms)
 
     yield SimulatedTx, "apply", apply_in_two
