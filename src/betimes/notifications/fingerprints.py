@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64
-from functools import lru_cache
+from collections.abc import Iterable
 from hashlib import blake2b, sha256
+from struct import Struct
 from unicodedata import normalize
 
 BITS = 64
@@ -21,18 +22,48 @@ _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _ASCII_WORDS = "".join(char if _WORD.match(char) else " " for char in map(chr, range(128)))
 """ASCII with a space for everything that is not part of a word."""
 
-# A vote counts how many shingles have each of 64 bits: all at once, each bit in a lane of its own of one long number.
-# Bit `16 * i + j` of a hash has its lane at bit `80 * j + 16 * i`, which is where copy `j` of the hash has it when the
-# copies are 79 apart. Since 2 ** 80 is 2 modulo 2 ** 79 - 1, the remainder by that puts all bits back in their places.
-_LANE_BITS = 16
-_COPY_BITS = BITS + _LANE_BITS - 1
-_COPIES = sum(1 << _COPY_BITS * copy for copy in range(_LANE_BITS))
-_LANES = sum(
-    1 << (_COPY_BITS + 1) * copy + _LANE_BITS * lane for copy in range(_LANE_BITS) for lane in range(BITS // _LANE_BITS)
-)
-_PLACES = (1 << _COPY_BITS) - 1
-_HALF = 1 << (_LANE_BITS - 1)
 _HASH = blake2b(digest_size=BITS // 8)
+_number_of = Struct(">Q").unpack
+SHINGLES_KEPT = 1 << 14
+"""Shingles whose hashes are remembered; past it all are forgotten."""
+
+
+class _ShingleVotes(dict[str, int]):
+    """The bits of hashed shingles, each in a lane of its own of one long number, so that a sum counts all of them.
+
+    Bit `w * i + j` of a hash, with lanes of `w` bits, has its lane at bit `(64 + w) * j + w * i`, which is where copy
+    `j` of the hash has it when the copies are `64 + w - 1` apart. Since `2 ** (64 + w)` is 2 modulo
+    `2 ** (64 + w - 1) - 1`, the remainder by that puts all bits back in their places.
+    """
+
+    def __init__(self, lane_bits: int) -> None:
+        apart, copies = BITS + lane_bits - 1, range(lane_bits)
+        self._top_bit = lane_bits - 1
+        self.count_max = (1 << self._top_bit) - 1
+        """How many shingles may vote."""
+        self._copies = sum(1 << apart * copy for copy in copies)
+        self._lanes = sum(1 << (apart + 1) * copy + bit for copy in copies for bit in range(0, BITS, lane_bits))
+        self._places = (1 << apart) - 1
+
+    def __missing__(self, shingle: str) -> int:
+        if len(self) >= SHINGLES_KEPT:
+            self.clear()
+        hashing = _HASH.copy()
+        hashing.update(shingle.encode("utf-8", "surrogatepass"))
+        number: int = _number_of(hashing.digest())[0]
+        lanes = self[shingle] = number * self._copies & self._lanes
+        return lanes
+
+    def majority(self, shingles: Iterable[str], count: int) -> int:
+        """Return the bits that most of so many shingles have."""
+        votes = sum(map(self.__getitem__, shingles))
+        # A lane starts so far below half its range that a majority, and nothing less, carries into its top bit.
+        votes += self._lanes * (self.count_max - count // 2)
+        return (votes >> self._top_bit & self._lanes) % self._places
+
+
+_SHORT, _LONG = _ShingleVotes(8), _ShingleVotes(16)
+"""Narrow lanes serve most texts, and take half the time."""
 
 
 def normalise_text(text: str) -> str:
@@ -59,20 +90,11 @@ def fingerprint(text: str, words_min: int, width: int) -> int | None:
     words = text.replace("#", " # ").translate(_ASCII_WORDS).split() if is_ascii else _WORD.findall(text)
     if len(words) < max(words_min, width):
         return None
-    count = min(len(words) - width + 1, _HALF - 1)
-    votes = sum(map(_lanes, map(" ".join, zip(*(words[place : place + count] for place in range(width)), strict=True))))
-    # A lane starts so far below half its range that a majority, and nothing less, carries into its top bit.
-    return (votes + _LANES * (_HALF - 1 - count // 2) >> _LANE_BITS - 1 & _LANES) % _PLACES
+    count = min(len(words) - width + 1, _LONG.count_max)
+    shingles = map(" ".join, zip(*[words[place : place + count] for place in range(width)], strict=True))
+    return (_SHORT if count <= _SHORT.count_max else _LONG).majority(shingles, count)
 
 
 def distance(one: int, other: int) -> int:
     """Return in how many bits two fingerprints differ."""
     return (one ^ other).bit_count()
-
-
-@lru_cache(maxsize=1 << 14)
-def _lanes(shingle: str) -> int:
-    """Return the shingle's 64 hashed bits, each in a lane of its own."""
-    hashing = _HASH.copy()
-    hashing.update(shingle.encode("utf-8", "surrogatepass"))
-    return int.from_bytes(hashing.digest()) * _COPIES & _LANES
