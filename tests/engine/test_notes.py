@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from betimes.catalogue import DECIDERS
 from betimes.core.errors import Invalid
 from betimes.core.policies import PolicyBook
-from betimes.core.segments import NOTE_CHARS_MAX, Segment
+from betimes.core.segments import NOTE_CHARS_MAX, Segment, check_note
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import Submission
 from betimes.engine.replay import verify
@@ -87,7 +87,7 @@ class Short(msgspec.Struct, frozen=True, tag=True, array_like=True): ...
 @pytest.mark.parametrize("command", [Closed(), Short()])
 def test_a_command_that_could_not_be_read_again_takes_no_note(command: msgspec.Struct) -> None:
     with pytest.raises(Invalid, match="takes no note"):
-        Submission(stream=GATE, command=command, note="why").check_note()
+        check_note(command, "why")
 
 
 def test_every_command_of_the_product_takes_a_note() -> None:

@@ -34,7 +34,7 @@ from betimes.domain.service import read_off_loop
 from betimes.domain.warnings import Remark
 from betimes.http.policy_schema import policy_schema
 from betimes.http.request_decoder import is_toml
-from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, note_segment
+from betimes.http.routes import ANY_KEY, Answer, Listed, RequestContext, name_segment
 from betimes.http.service_calls import ServiceRoutes
 
 TAG = "Administration"
@@ -82,7 +82,7 @@ async def _written(request: RequestContext, change: Awaitable[PolicyWritten]) ->
     except PolicyInvalid as error:
         problems = tuple((_path_in_body(path), message) for path, message in error.problems)
         raise Invalid(str(error), problems) from None
-    note_segment(request, request.services.tenants)
+    name_segment(request, request.services.tenants)
     return _with_etag(msgspec.structs.replace(written, warnings=_in_body(written.warnings)))
 
 
@@ -125,7 +125,7 @@ def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str
 
 async def create_key(request: RequestContext[NewKey]) -> Answer[SecretKeyView]:
     view = await request.services.tenants.create_key(request.body, key=request.idempotency_key)
-    note_segment(request, request.services.tenants)
+    name_segment(request, request.services.tenants)
     return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
 
 
@@ -143,13 +143,13 @@ async def rotate_key(request: RequestContext[Rotation]) -> Answer[SecretKeyView]
     rotated = await request.services.tenants.rotate_key(
         request.path["key_id"], request.body, key=request.idempotency_key
     )
-    note_segment(request, request.services.tenants)
+    name_segment(request, request.services.tenants)
     return _once(rotated)
 
 
 async def rotate_webhook_secret(request: RequestContext[Rotation]) -> Answer[WebhookSecret]:
     rotated = await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key)
-    note_segment(request, request.services.tenants)
+    name_segment(request, request.services.tenants)
     return _once(rotated)
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from betimes.admin.wakes import WakeView
 from betimes.domain.operations.model import Note
-from betimes.http.routes import RequestContext, note_segment
+from betimes.http.routes import RequestContext, name_segment
 from betimes.http.service_calls import route
 
 
@@ -18,7 +18,7 @@ class WakeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def wake(request: RequestContext[WakeRequest]) -> WakeView:
     wakes = request.services.wakes
     view = await wakes.wake(request.path["kind"], request.path["id"], note=request.body.note)
-    note_segment(request, wakes)
+    name_segment(request, wakes)
     return view
 
 

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from betimes.core.bounds import text_problem
 from betimes.core.canonical import CANONICAL, encode
+from betimes.core.errors import Invalid
 from betimes.core.instants import Instant
 from betimes.core.streams import KeyId, StreamId, segment_handle
 from betimes.core.verdicts import Verdict
@@ -81,6 +83,17 @@ class _Noted(msgspec.Struct):
 
 
 _noted = msgspec.json.Decoder(_Noted)
+
+
+def check_note(command: msgspec.Struct, note: str) -> None:
+    """Refuse a note that is too long or no text, and one of a command that could not be read again with it."""
+    problem, config = text_problem(note), command.__struct_config__
+    if len(note) > NOTE_CHARS_MAX:
+        problem = f"a note has at most {NOTE_CHARS_MAX} characters, not {len(note):,}"
+    elif config.forbid_unknown_fields or config.array_like:
+        problem = f"{type(command).__name__} takes no note: it could not be read again with one"
+    if problem:
+        raise Invalid(problem, (("note", problem),))
 
 
 def write_note(command: Any, text: str, note: str) -> str:

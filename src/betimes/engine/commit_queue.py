@@ -288,7 +288,8 @@ class CommitQueue:
                 self.observe(batch.changes.segments)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
             _log.exception("an observer of commits failed")
-        self.alarm_lag.count(batch.rung)
+        if batch.rung:
+            self.alarm_lag.count(batch.rung)
         for effect in batch.changes.effects:
             if effect.is_leased:
                 continue  # begun by whoever took it

@@ -22,7 +22,7 @@ from betimes.core.deciders import Command, Decider
 from betimes.core.errors import BetimesError, Invalid, Overloaded
 from betimes.core.instants import Instant
 from betimes.core.policies import Body, Policy, PolicyBook
-from betimes.core.segments import Recorded
+from betimes.core.segments import Recorded, check_note
 from betimes.core.streams import StreamId
 from betimes.engine.alarms import Alarms
 from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
@@ -206,7 +206,7 @@ class Engine:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""
         self.kinds.of(stream)
         asked = Submission(stream=stream, command=WAKE, actor=actor, correlation=correlation, note=note)
-        asked.check_note()
+        check_note(WAKE, note)
         return await self._take_in(asked)
 
     def _take_in(self, submission: Submission) -> Awaitable[Recorded]:

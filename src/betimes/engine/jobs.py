@@ -17,13 +17,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from betimes.core.bounds import text_problem
 from betimes.core.canonical import fingerprint
 from betimes.core.deciders import NO_NEEDS, NO_READS, Command, Wake
 from betimes.core.errors import BetimesError, Fault, Invalid, MalformedRow, MissingScope
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
-from betimes.core.segments import NOTE_CHARS_MAX, Recorded
+from betimes.core.segments import Recorded, check_note
 from betimes.core.streams import EffectId, KeyId, StreamId, check_stream
 from betimes.engine.codecs import Kinds, decode_text
 from betimes.engine.store import EffectStatus, Settlement
@@ -72,7 +71,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.key == "":
             raise Invalid("the key is empty; leave it out, or give one", (("key", "empty"),))
         if self.note:
-            self.check_note()
+            check_note(self.command, self.note)
         # One look at all of them: together they are hardly ever longer than one alone may be.
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
         if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
@@ -85,16 +84,6 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         )
         if problems:
             raise Invalid("; ".join(message for _, message in problems), problems)
-
-    def check_note(self) -> None:
-        """Refuse a note that is too long or no text, and one of a command that could not be read again with it."""
-        problem, config = text_problem(self.note), self.command.__struct_config__
-        if len(self.note) > NOTE_CHARS_MAX:
-            problem = f"a note has at most {NOTE_CHARS_MAX} characters, not {len(self.note):,}"
-        elif config.forbid_unknown_fields or config.array_like:
-            problem = f"{type(self.command).__name__} takes no note: it could not be read again with one"
-        if problem:
-            raise Invalid(problem, (("note", problem),))
 
 
 Outcome: TypeAlias = Recorded | BaseException

@@ -10,7 +10,7 @@ import msgspec
 from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.paging import Page
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of, note_segment
+from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of, name_segment
 from betimes.http.service_calls import ServiceRoutes, filters_of
 
 _CHANGED = ((412, "VERSION_MISMATCH"),)
@@ -114,7 +114,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
 
     async def delete(self, request: RequestContext) -> None:
         await self._service(request).delete(self.id_of(request), if_match=request.if_match)
-        note_segment(request, self.calls.service(request))
+        name_segment(request, self.calls.service(request))
 
     async def enable(self, request: RequestContext) -> Answer:
         view = await self._service(request).enable(
@@ -130,7 +130,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
 
     async def bulk(self, request: RequestContext) -> Any:
         outcome = await self._service(request).bulk(request.body)
-        note_segment(request, self.calls.service(request))
+        name_segment(request, self.calls.service(request))
         return outcome
 
     # -- routes

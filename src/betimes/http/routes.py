@@ -204,7 +204,7 @@ class Answer(msgspec.Struct, Generic[Told], frozen=True):
     media_type: str = "application/json"
 
 
-def note_segment(request: RequestContext, service: Service) -> None:
+def name_segment(request: RequestContext, service: Service) -> None:
     """Name the segment of the service's last command in the answer's header."""
     if service.last is not None and service.last.version:  # nothing may have been there to change
         request.segment_id = service.last.segment_id

@@ -22,7 +22,7 @@ from betimes.core.type_hints import is_struct
 from betimes.domain.derivation import derive
 from betimes.domain.service import Service
 from betimes.http.field_docs import describe_function
-from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of, note_segment
+from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, Route, Traced, answer_of, name_segment
 
 S = TypeVar("S", bound=Service)
 Answering: TypeAlias = Callable[Concatenate[S, ...], Awaitable[Any]] | Handler
@@ -62,7 +62,7 @@ class ServiceCall:
         service, arguments, keywords = self._service(request), _arguments(request), _keywords(request)
         if not self._takes_key:
             body = await self.method(service, *arguments, **keywords)
-            note_segment(request, service)
+            name_segment(request, service)
             return body
         return answer_of(service, await self.method(service, *arguments, **keywords, key=request.idempotency_key))
 

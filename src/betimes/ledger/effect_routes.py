@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
-from betimes.http.routes import RequestContext, note_segment
+from betimes.http.routes import RequestContext, name_segment
 from betimes.http.service_calls import ServiceRoutes, query_of
 from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
 from betimes.ledger.effects import Effects, EffectView
@@ -38,7 +38,7 @@ async def retry_many(request: RequestContext[EffectsAction]) -> EffectView | Eff
     if isinstance(request.body, NamedEffect):
         return await actions.retry(request.body.effect_id, note=_note_of(request))
     outcome = await actions.retry_matching(replace(request.body, note=_note_of(request)))
-    note_segment(request, actions)
+    name_segment(request, actions)
     return outcome
 
 
@@ -48,7 +48,7 @@ async def discard_many(request: RequestContext[EffectsAction]) -> NamedEffect | 
         await actions.discard(request.body.effect_id, note=_note_of(request))
         return request.body
     outcome = await actions.discard_matching(replace(request.body, note=_note_of(request)))
-    note_segment(request, actions)
+    name_segment(request, actions)
     return outcome
 
 
