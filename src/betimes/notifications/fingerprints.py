@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64
-from collections.abc import Iterable
 from hashlib import blake2b, sha256
 from struct import Struct
 from unicodedata import normalize
@@ -38,12 +37,12 @@ class _ShingleVotes(dict[str, int]):
 
     def __init__(self, lane_bits: int) -> None:
         apart, copies = BITS + lane_bits - 1, range(lane_bits)
-        self._top_bit = lane_bits - 1
-        self.count_max = (1 << self._top_bit) - 1
+        self.top_bit = lane_bits - 1
+        self.count_max = (1 << self.top_bit) - 1
         """How many shingles may vote."""
         self._copies = sum(1 << apart * copy for copy in copies)
-        self._lanes = sum(1 << (apart + 1) * copy + bit for copy in copies for bit in range(0, BITS, lane_bits))
-        self._places = (1 << apart) - 1
+        self.lanes = sum(1 << (apart + 1) * copy + bit for copy in copies for bit in range(0, BITS, lane_bits))
+        self.places = (1 << apart) - 1
 
     def __missing__(self, shingle: str) -> int:
         if len(self) >= SHINGLES_KEPT:
@@ -51,15 +50,8 @@ class _ShingleVotes(dict[str, int]):
         hashing = _HASH.copy()
         hashing.update(shingle.encode("utf-8", "surrogatepass"))
         number: int = _number_of(hashing.digest())[0]
-        lanes = self[shingle] = number * self._copies & self._lanes
+        lanes = self[shingle] = number * self._copies & self.lanes
         return lanes
-
-    def majority(self, shingles: Iterable[str], count: int) -> int:
-        """Return the bits that most of so many shingles have."""
-        votes = sum(map(self.__getitem__, shingles))
-        # A lane starts so far below half its range that a majority, and nothing less, carries into its top bit.
-        votes += self._lanes * (self.count_max - count // 2)
-        return (votes >> self._top_bit & self._lanes) % self._places
 
 
 _SHORT, _LONG = _ShingleVotes(8), _ShingleVotes(16)
@@ -92,7 +84,10 @@ def fingerprint(text: str, words_min: int, width: int) -> int | None:
         return None
     count = min(len(words) - width + 1, _LONG.count_max)
     shingles = map(" ".join, zip(*[words[place : place + count] for place in range(width)], strict=True))
-    return (_SHORT if count <= _SHORT.count_max else _LONG).majority(shingles, count)
+    votes = _SHORT if count <= _SHORT.count_max else _LONG
+    # A lane starts so far below half its range that a majority, and nothing less, carries into its top bit.
+    total = sum(map(votes.__getitem__, shingles)) + votes.lanes * (votes.count_max - count // 2)
+    return (total >> votes.top_bit & votes.lanes) % votes.places
 
 
 def distance(one: int, other: int) -> int:
