@@ -50,6 +50,7 @@ async def test_the_ledger_is_narrowed_by_a_day_and_by_a_distance_from_now(town: 
             await expect(page).to_have_url(re.compile(re.escape(query)))
         await expect(page.get_by_role("link", name="Remove the filter Until")).to_contain_text("09:30 +00:00")
         await page.get_by_role("combobox", name="Time zone").select_option("mine")
+        await expect(page.get_by_role("link", name="Remove the filter Until")).to_contain_text("10:30 +01:00")
         await text.fill("since:2026-03-28")
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(re.compile("since=2026-03-27T23%3A00%3A00.000Z"))

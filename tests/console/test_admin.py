@@ -75,7 +75,7 @@ async def test_a_roll_back_shows_what_it_comes_to_also_after_another(visiting: V
         page = await visit.open("/console/admin")
         await page.get_by_role("button", name="Roll back…", exact=True).click()
         changed = page.get_by_role("dialog").get_by_role("listitem").filter(has_text="intents.claim_lease_s")
-        await expect(changed).to_have_text("intents.claim_lease_s600 → none")
+        await expect(changed).to_have_text("intents.claim_lease_s600 → 300 (default)")
 
 
 async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting: Visiting) -> None:

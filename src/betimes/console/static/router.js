@@ -73,7 +73,7 @@ function follow(event) {
     event.metaKey || event.ctrlKey || event.shiftKey || event.altKey
   ) return;
   const href = link.getAttribute("href") ?? "";
-  if (href.startsWith("#")) return event.preventDefault(), aim(href.slice(1));
+  if (href.startsWith("#") && aim(href.slice(1))) event.preventDefault();
   if (
     !(href === "/console" || href.startsWith("/console/") || href.startsWith("/console?")) ||
     link.hasAttribute("download") || link.getAttribute("target")
@@ -118,14 +118,15 @@ async function render(moved) {
   if (moved && !controller.signal.aborted) aim(location.hash.slice(1));
 }
 
-/** Go to a section of the page, and open what is folded in it. @param {string} id */
-function aim(id) {
-  const found = id ? document.querySelector(`main section[data-name="${CSS.escape(id)}"]`) : null;
-  if (!(found instanceof HTMLElement)) return;
+/** Go to a section of the page if it has one of that name, and open what is folded in it. @param {string} name */
+function aim(name) {
+  const found = name ? document.querySelector(`main section[data-name="${CSS.escape(name)}"]`) : null;
+  if (!(found instanceof HTMLElement)) return false;
   for (const one of found.querySelectorAll("details")) one.open ||= Boolean(one.querySelector("table"));
   found.setAttribute("tabindex", "-1");
   found.focus({ preventScroll: true });
   found.scrollIntoView({ block: "start" });
+  return true;
 }
 
 /** Offer the page without what its address asks for, which may be what went wrong. */
