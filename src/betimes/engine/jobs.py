@@ -74,8 +74,10 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             check_note(self.command, self.note)
         # One look at all of them: together they are hardly ever longer than one alone may be.
         together = f"{self.key}{self.collection}{self.actor}{self.correlation}{self.cause}"
-        if len(together) <= TEXT_CHARS_MAX and "\0" not in together:
-            return
+        if len(together) > TEXT_CHARS_MAX or "\0" in together:
+            self._check_texts()
+
+    def _check_texts(self) -> None:
         texts = [(name, getattr(self, name) or "") for name in ("key", "collection", "actor", "correlation", "cause")]
         problems = tuple(
             (name, f"{name} is longer than {TEXT_CHARS_MAX} characters or holds a NUL")
