@@ -118,7 +118,7 @@ async def test_findings_are_counted_and_named_by_their_record() -> None:
     async with Betimes("memory://", clock=VirtualClock(), workers=False) as bt:
         await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"})
         database, stream = bt.engine.store.database, StreamId("default", "account", "a")  # type: ignore[attr-defined]
-        database.rows[stream] = database.rows[stream]._replace(alarm_at=1)
+        database.rows[stream] = replace(database.rows[stream], alarm_at=1)
         await verified(bt.engine, "default")
         [found] = (await bt.ledger.health()).verifications
         assert (found.sound, found.findings) == (False, 1)
