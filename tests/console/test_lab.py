@@ -129,6 +129,8 @@ async def test_values_of_a_setting_are_swept_and_shown_to_whoever_has_the_link(
         await table.get_by_role("link", name=f"{DAY_CAP}=1").click()
         await page.get_by_role("button", name=f"{DAY_CAP}=1 into the draft").click()
         await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("1")
+        await page.get_by_role("link", name="Times people are told").click()
+        await expect(page.get_by_role("region", name="When people are told something")).to_be_focused()
         changed = page.get_by_role("table", name="Answers before and after")
         await expect(changed.get_by_role("row").nth(1)).to_contain_text("NOW")
         await page.get_by_role("region", name="Changed answers").get_by_role("group").first.click()

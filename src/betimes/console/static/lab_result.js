@@ -33,6 +33,7 @@ export function resultView(detail, view) {
   const { result, summary } = detail;
   const candidate = candidateOf(detail, view.query);
   const place = result.candidates.indexOf(candidate);
+  const [flips, week, people] = [flipsOf(candidate), weekOf(candidate), peopleOf(candidate, detail)];
   return h(
     "div",
     { class: "lab-result" },
@@ -50,10 +51,10 @@ export function resultView(detail, view) {
         `${percent(candidate.flip_count, candidate.flip_count / (changedShare(candidate) || 1))} of the answers`,
       ),
     ),
-    tilesOf(candidate),
-    flipsOf(candidate),
-    weekOf(candidate),
-    peopleOf(candidate, detail),
+    tilesOf(candidate, { answers: flips, week, people }),
+    flips,
+    week,
+    people,
     changedAnswers(detail, candidate, view),
     notesOf(summary.candidates[place].notes),
     h(
@@ -110,23 +111,29 @@ export function difference(before, after) {
   return h("span", { class: apart > 0 ? "is-more" : "is-less" }, `${apart > 0 ? "+" : "−"}${figure(Math.abs(apart))}`);
 }
 
-/** @param {any} candidate */
-function tilesOf({ cost, nights_changed }) {
-  const one = (/** @type {string} */ name, /** @type {{before: number, after: number}} */ told) =>
+/** Return what a candidate costs, each figure with the section that says more of it. @param {any} candidate @param {Record<string, Element | null>} sections by their names; `null` where there is nothing to say */
+function tilesOf({ cost, nights_changed }, sections) {
+  const href = (/** @type {string} */ section) => (sections[section] ? `#${section}` : undefined);
+  const one = (
+    /** @type {string} */ name,
+    /** @type {{before: number, after: number}} */ told,
+    /** @type {string} */ section,
+  ) =>
     tile(name, [figure(told.after), " ", h("small", null, difference(told.before, told.after))], {
       below: `before: ${figure(told.before)}`,
+      href: href(section),
     });
   return h(
     "div",
     { class: "tiles small-tiles" },
-    one("Runs allowed", cost.runs_allowed),
-    one("Times people are told", cost.told),
-    one("of these at night", cost.told_at_night),
+    one("Runs allowed", cost.runs_allowed, "answers"),
+    one("Times people are told", cost.told, "week"),
+    one("of these at night", cost.told_at_night, "week"),
     one("a person and day", {
       before: round(cost.told_per_person_day.before),
       after: round(cost.told_per_person_day.after),
-    }),
-    tile("People whose nights change", figure(nights_changed)),
+    }, "week"),
+    tile("People whose nights change", figure(nights_changed), { href: href("people") }),
   );
 }
 
@@ -141,8 +148,8 @@ function flipsOf(candidate) {
   const href = (/** @type {any} */ one) =>
     addressWith({ domain: null, before: one.before, after: one.after, who: null });
   return h(
-    "div",
-    null,
+    "section",
+    { "data-name": "answers", "aria-label": "Answers that change" },
     h("h3", null, "Answers that change"),
     sankey(candidate.flips),
     table({
@@ -192,8 +199,8 @@ function weekOf({ week_before: before, week_after: after }) {
       ? String(before[day][hour] || "·")
       : `${before[day][hour]}→${after[day][hour]}`;
   return h(
-    "div",
-    null,
+    "section",
+    { "data-name": "week", "aria-label": "When people are told something" },
     h("h3", null, "When people are told something, in the hours of their own day"),
     h(
       "div",
@@ -225,8 +232,8 @@ function peopleOf(candidate, { backtest_id: id }) {
     `${streamHref(one.kind, one.id)}${["inbox", "feed", "account"].includes(one.kind) ? `?${both}` : ""}`;
   if (!candidate.affected.length && !candidate.nights.length) return null;
   return h(
-    "div",
-    { class: "columns" },
+    "section",
+    { class: "columns", "data-name": "people", "aria-label": "Whom it affects" },
     h(
       "div",
       null,
