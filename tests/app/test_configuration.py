@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.app.configuration import DEFAULT_DB, Configuration, parse_configuration, read
+from betimes.app.configuration import DEFAULT_DB, Configuration, file_body, parse_configuration, read
+from betimes.cli.documents import policy_document
 from betimes.core.errors import Invalid, NotFound
 from betimes.outbound.channels import LogChannel, WebhookChannel
 
@@ -140,6 +141,15 @@ def test_every_problem_is_named_by_its_path_at_once(folder: Path) -> None:
         "BETIMES_SERVR__PORT",
     }
     assert "batch_max" in found["engine"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n"])
+def test_an_empty_yaml_file_is_a_configuration_and_no_policy(folder: Path, text: str) -> None:
+    file = folder / "empty.yaml"
+    file.write_text(text)
+    assert file_body(file) == {}
+    with pytest.raises(Invalid, match="must hold a mapping"):
+        policy_document(file)
 
 
 def test_a_file_that_is_not_toml_or_yaml_is_refused_with_its_name(folder: Path) -> None:

@@ -71,6 +71,7 @@ async def test_what_cannot_be_a_note_is_refused_and_writes_nothing(backend: Back
         for ask in (
             w.engine.submit(Submission(stream=GATE, command=Open(), note=note)),
             w.engine.wake(GATE, note=note),
+            w.engine.submit_due([GATE.kind], lambda _: Open(), 1, note=note),
         ):
             with pytest.raises(Invalid) as refused:
                 await ask

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from betimes.app import Betimes
+from betimes.core.errors import MalformedRow
 from betimes.core.instants import HOUR, MINUTE, SECOND, render
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
@@ -77,10 +78,10 @@ async def test_pending_effects_are_counted_by_executor(
         assert (capped["handler:nobody-a"]["pending"], capped["handler:nobody-a"]["capped"]) == (1, True)
 
 
-async def verified(engine: Engine, tenant: str | None) -> None:
-    report = await verify(engine.store, engine.kinds, tenant=tenant)
-    await record_verification(engine, report, tenant=tenant, kind=None, actor="ann")
-    assert report.notes == []
+async def verified(engine: Engine, tenant: str | None, kind: str | None = None) -> None:
+    report = await verify(engine.store, engine.kinds, tenant=tenant, kind=kind)
+    await record_verification(engine, report, tenant=tenant, kind=kind, actor="ann")
+    assert not [note for note in report.notes if "on record" in note]
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -126,6 +127,37 @@ async def test_findings_are_counted_and_named_by_their_record() -> None:
         assert segment.command
         assert segment.command["subjects"] == ["default/account/a"]
         assert DEPLOYMENT.tenant not in {segment.id, segment.kind}
+
+
+async def test_a_verification_of_a_part_hides_none_of_the_whole() -> None:
+    async with Betimes("memory://", clock=VirtualClock(), workers=False) as bt:
+        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"})
+        await verified(bt.engine, None)
+        for tenant, kind in (("default", "account"), ("default", None), ("default", "account"), (None, "account")):
+            await bt.advance(by_s=60)
+            await verified(bt.engine, tenant, kind)
+        await verified(bt.engine, DEPLOYMENT.tenant)  # about its own streams, of which others need not hear
+        found = [(one.everything, one.kind) for one in (await bt.ledger.health()).verifications]
+        assert found == [(True, "account"), (False, "account"), (False, None), (True, None)]
+
+
+async def test_a_store_is_closed_though_the_last_counts_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    async with Betimes(
+        "memory://", clock=VirtualClock(), workers=False, report=lambda one: told.append(one.what)
+    ) as bt:
+        closed: list[bool] = []
+
+        async def damaged(*_: object, **__: object) -> None:
+            raise MalformedRow("a row is damaged")
+
+        async def close() -> None:
+            closed.append(True)
+
+        bt.engine.alarm_lag.count([("default", 0, SECOND)])
+        monkeypatch.setattr(bt.engine.store, "add_alarm_lags", damaged)
+        monkeypatch.setattr(bt.engine.store, "close", close)
+    assert (told, closed) == (["alarm_lag_failed"], [True])
 
 
 async def test_a_heartbeat_writes_how_late_alarms_rang() -> None:

@@ -16,6 +16,8 @@ from tests.ledger.test_questions import asked, decided, get
     ("path", "name"),
     [
         ("/v1/verdicts?outcome=PERHAPS", "outcome"),
+        ("/v1/verdicts?outcome=", "outcome"),
+        ("/v1/stats?outcome=", "outcome"),
         ("/v1/verdicts?reason=QUIET_HOUR", "reason"),
         ("/v1/verdicts?domain=weather", "domain"),
         ("/v1/stats?outcome=PERHAPS", "outcome"),

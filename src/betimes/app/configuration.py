@@ -165,7 +165,7 @@ def place_of(file: Path | None, variables: Mapping[str, str]) -> Path | None:
 
 def file_body(path: Path) -> dict[str, Any]:
     """Return the content of a file, as mappings and plain values."""
-    return parse_document(path, read_text(path), "TOML")
+    return parse_document(path, read_text(path), "TOML", may_be_empty=True)
 
 
 def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:

@@ -24,8 +24,11 @@ def read_text(path: Path) -> str:
         raise Invalid(f"{path} cannot be read: {error}") from None
 
 
-def parse_document(path: Path, text: str, otherwise: Format) -> dict[str, Any]:
+def parse_document(path: Path, text: str, otherwise: Format, *, may_be_empty: bool = False) -> dict[str, Any]:
     """Return the mapping in the text of a file, whose ending says what it is written in; `otherwise` is for any other.
+
+    A YAML file of comments holds nothing, which is a mapping only if it `may_be_empty`: a policy that was cut off would
+    be one that overrides nothing.
 
     Raise `Invalid` if it is no mapping or cannot be read, and `MissingExtra` where YAML cannot.
     """
@@ -34,6 +37,8 @@ def parse_document(path: Path, text: str, otherwise: Format) -> dict[str, Any]:
         body = _parse_yaml(path, text) if format == "YAML" else _parse_plain(text, format)
     except ValueError as error:
         raise Invalid(f"{path} is not {format}: {error}", ((str(path), str(error)),)) from None
+    if body is None and may_be_empty:
+        return {}
     if not isinstance(body, dict):
         raise Invalid(f"{path} must hold a mapping of names to values")
     return body
@@ -49,6 +54,6 @@ def _parse_yaml(path: Path, text: str) -> Any:
     except ImportError:
         raise MissingExtra(f"reading {path} needs PyYAML: pip install 'betimes[server]', or write it as TOML") from None
     try:
-        return yaml.safe_load(text) or {}
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(error) from None

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import islice
 
-from betimes.core.errors import StoreError, Unavailable
+from betimes.core.errors import BetimesError, Unavailable
 from betimes.core.instants import DAY, HOUR, MINUTE, SECOND, Instant
 from betimes.engine.read_model import AlarmLagEntry
 from betimes.engine.reports import Report, Reporter
@@ -74,6 +74,8 @@ class AlarmLagCounters:
                 await store.add_alarm_lags([_entry(*one) for one in taken.items()], forget_before=forget_before)
             except Unavailable:
                 for name, (total, most) in taken.items():
+                    if name[1] < forget_before:
+                        continue
                     since_total, since_most = self._unwritten.get(name, (0, 0))
                     self._unwritten[name] = [total + since_total, max(most, since_most)]
                 raise
@@ -82,7 +84,7 @@ class AlarmLagCounters:
         """Write for the last time; what cannot be written is reported, and lost."""
         try:
             await self.write(store)
-        except StoreError as error:
+        except BetimesError as error:
             report(Report("alarm_lag_failed", "store", error))
 
 

@@ -159,8 +159,10 @@ class Engine:
         await stop_tasks([queue])
         self._queue.abandon()
         self._tasks.clear()
-        await self.alarm_lag.write_rest(self.store, self._report)
-        await self.store.close()
+        try:
+            await self.alarm_lag.write_rest(self.store, self._report)
+        finally:
+            await self.store.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -233,6 +235,8 @@ class Engine:
         `failed` is told of each stream that could not be decided; it stays due. A caller who takes all that is due,
         call by call, gives the same `position` each time, so that what lies behind is not looked at again.
         """
+        if note:
+            check_note(WAKE, note)
         due = DueRequest(
             by="due",
             kinds=kinds,

@@ -67,7 +67,7 @@ def known_statuses(kind: str) -> tuple[str, ...]:
 
 def split_names(text: str | None) -> tuple[str, ...]:
     """Return names that stand in a filter with commas between them."""
-    return tuple(text.split(",")) if text else ()
+    return () if text is None else tuple(text.split(","))
 
 
 def check_names(

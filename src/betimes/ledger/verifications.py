@@ -24,6 +24,8 @@ from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.ledger.reader import LedgerReader
 
 COLLECTION = "verification"
+LOOKED_AT_MAX = 20
+"""Records, to find the last about the whole."""
 
 
 class VerificationView(JsonView, frozen=True, kw_only=True):
@@ -51,23 +53,29 @@ class Verifications(LedgerReader):
     """Says when the ledger was last verified."""
 
     async def verifications(self) -> list[VerificationView]:
-        """Return the last verification of the tenant's streams and the last of all tenants', the later one first."""
+        """Return the last verification of the tenant's streams and the last of all tenants', the later one first.
+
+        Where one was about a part only, the last one before it that was about the whole is there too.
+        """
         tenants = dict.fromkeys((self.caller.tenant, DEPLOYMENT.tenant))
-        found = [view for tenant in tenants if (view := await self._last_of(tenant))]
+        found = [view for tenant in tenants for view in await self._last_of(tenant)]
         return sorted(found, key=lambda view: view.at, reverse=True)
 
-    async def _last_of(self, tenant: str) -> VerificationView | None:
-        stream, store = operation_stream(tenant, COLLECTION), self.engine.store
+    async def _last_of(self, tenant: str) -> list[VerificationView]:
+        stream, store, is_own = operation_stream(tenant, COLLECTION), self.engine.store, tenant == self.caller.tenant
         row = (await store.load([stream])).get(stream)
-        if row is None:
-            return None
-        _, page = await store.history(stream, row.version - 1, 1)
-        if not page or page[0].command is None or checkpoint_of(page[0]):
-            return None  # pruned since
-        command = self.engine.kinds.of(stream).command(page[0].command, page[0])
-        if not isinstance(command, RecordOperation):
-            return None
-        return _view(page[0], command, is_own=tenant == self.caller.tenant)
+        _, page = await store.history(stream, max(0, row.version - LOOKED_AT_MAX), LOOKED_AT_MAX) if row else (None, ())
+        found: dict[tuple[str, ...], VerificationView] = {}
+        for segment in reversed(page):
+            if segment.command is None or checkpoint_of(segment):
+                break  # pruned since
+            command = self.engine.kinds.of(stream).command(segment.command, segment)
+            if not isinstance(command, RecordOperation) or (not is_own and "tenant" in command.filter):
+                continue
+            found.setdefault(tuple(command.filter.values()), _view(segment, command, is_own=is_own))
+            if not command.filter:
+                break
+        return list(found.values())
 
 
 def _view(segment: Segment, command: RecordOperation, *, is_own: bool) -> VerificationView:
@@ -75,7 +83,7 @@ def _view(segment: Segment, command: RecordOperation, *, is_own: bool) -> Verifi
     return VerificationView(
         at=moment(segment.at),
         by=segment.actor,
-        everything=segment.stream.tenant == DEPLOYMENT.tenant,
+        everything=segment.stream.tenant == DEPLOYMENT.tenant and "tenant" not in command.filter,
         kind=command.filter.get("kind"),
         sound=not result.get("findings", 0),
         findings=result.get("findings", 0),
@@ -95,6 +103,9 @@ async def record_verification(
     result: dict[str, Any] = {"streams": report.streams, "segments": report.segments, "findings": len(report.findings)}
     if report.head:
         result["head"] = str(report.head)
+    part = {"kind": kind} if kind else {}
+    if tenant == DEPLOYMENT.tenant:
+        part["tenant"] = tenant  # its own streams alone, and not everything, whose record lies there too
     recorder = Service(engine, Caller(tenant or DEPLOYMENT.tenant, actor))
     try:
         await record_operation(
@@ -103,7 +114,7 @@ async def record_verification(
             "verify",
             list(subjects)[:SUBJECTS_MAX],
             note=None,
-            chosen_by={"kind": kind} if kind else None,
+            chosen_by=part,
             result=result,
         )
     except BetimesError as error:  # the report is what was asked for

@@ -50,7 +50,12 @@ export function ledgerSection(view, { stats, oldest }, verified) {
       ["Decided in 30 days", h("a", { href: whole }, figure(stats.total))],
       ["A day, on average", h("a", { href: whole }, used.length ? figure(Math.round(stats.total / used.length)) : "0")],
       ["Goes back to", oldest ? h("a", { href: whyHref(oldest.segment_id) }, when(oldest.at)) : "nothing is recorded"],
-      ["Last verified", verified.length ? verifiedWords(verified[0]) : "never, as far as is on record"],
+      [
+        "Last verified",
+        verified.length
+          ? verifiedWords(verified.find((one) => !one.sound) ?? verified[0])
+          : "never, as far as is on record",
+      ],
       ["Pruned", h("a", { href: "/console/ledger?kind=operation&id=history" }, "what was pruned, by whom")],
     ]),
     h("div", { class: "growth" }, densityStrip(days.map((one) => one.count), { labelOf })),
