@@ -125,6 +125,7 @@ CORRUPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "at": ("its digest does not fit", {"at": 1}),
     "prev": ("its link to the segment before it is broken", {"prev": "0" * 64}),
     "digest": ("its link to the segment before it is broken", {"digest": "0" * 64}),
+    "stream": ("it is of evil/gate/g1, not of this stream", {"stream": StreamId("evil", "gate", "g1")}),
     "unreadable": ("it cannot be read", {"events": "{"}),
 }
 

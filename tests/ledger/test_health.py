@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -139,6 +140,18 @@ async def test_a_verification_of_a_part_hides_none_of_the_whole() -> None:
         await verified(bt.engine, DEPLOYMENT.tenant)  # about its own streams, of which others need not hear
         found = [(one.everything, one.kind) for one in (await bt.ledger.health()).verifications]
         assert found == [(True, "account"), (False, "account"), (False, None), (True, None)]
+
+
+@pytest.mark.parametrize("change", ["tenant = 'evil'", "id = 'renamed'"])
+async def test_a_row_that_was_renamed_is_found(change: str, tmp_path: Path) -> None:
+    """SQLite finds segments by the number of the row, whatever it is called."""
+    path = tmp_path / "renamed.db"
+    async with Betimes(f"sqlite:///{path}", clock=VirtualClock(), workers=False) as bt:
+        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "k"})
+    apsw.Connection(str(path)).execute(f"UPDATE stream SET {change} WHERE kind = 'account'")
+    async with Betimes(f"sqlite:///{path}", clock=VirtualClock(), workers=False) as bt:
+        report = await verify(bt.engine.store, bt.engine.kinds)
+        assert "it is of default/account/a, not of this stream" in " ".join(map(str, report.findings))
 
 
 async def test_a_store_is_closed_though_the_last_counts_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

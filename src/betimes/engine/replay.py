@@ -137,6 +137,9 @@ class Replayed:
         self.segments += 1
 
     def _check(self, segment: Segment) -> None:
+        # A store may find segments by something else than the name of their stream, whose row could have been renamed.
+        if segment.stream != self.stream:
+            self.add_finding(segment.version, f"it is of {segment.stream}, not of this stream")
         starts = self.segments == 0 and checkpoint_of(segment) is not None
         if not starts and segment.version != self.version + 1:
             self.add_finding(segment.version, f"it follows version {self.version}; segments are missing")
