@@ -35,9 +35,10 @@ export function tryPane(draft, trial, past, view) {
   const domain = select(DOMAINS, view.query.get("domain") ?? "", () => void estimate());
   const told = h("p", { class: "soft", role: "status" });
   const result = h("div", { class: "result" });
-  const buttons = SAMPLES.map(([text, sample], place) =>
-    button(text, () => begin(sample), { class: place ? "" : "primary", "aria-label": `Try on ${text.toLowerCase()}` })
-  );
+  const buttons = SAMPLES.map(([text, sample], place) => {
+    const label = `Try on ${text.toLowerCase()}`;
+    return button(place ? text : label, () => begin(sample), { class: place ? "" : "primary", "aria-label": label });
+  });
   const bodyOf = (/** @type {object | null} */ sample) => ({
     policy: draft.overrides,
     sweep: draft.sweep,

@@ -1,7 +1,7 @@
 /** Counts of a range, from the tally: what the tiles, the strip and the reasons of the first page are made of. */
 import { get } from "./api.js";
 import { answerClass } from "./parts.js";
-import { choiceIn, instantIn } from "./queries.js";
+import { choiceIn, instantIn, unreadable } from "./queries.js";
 import { clockText, dayText, now, stepOf, zoneFor } from "./time.js";
 
 /** @typedef {{at: number, label: string, counts: Record<string, number>}} Bucket */
@@ -21,20 +21,23 @@ export function windowOf(query) {
   const asked = instantIn(query, "until") ?? Infinity;
   const isEarlier = asked <= now();
   const end = isEarlier ? asked : now();
-  const range = asFineAsKept(RANGES[choiceIn(query, "range", Object.keys(RANGES), "24h")], end);
+  const askedFrom = instantIn(query, "from");
+  const chosen = RANGES[choiceIn(query, "range", Object.keys(RANGES), "24h")];
+  const range = asFineAsKept(chosen, Math.min(askedFrom ?? Infinity, end - chosen.hours * HOUR));
   const until = Math.ceil((isEarlier ? end : end + 1) / range.stepMs) * range.stepMs;
   const since = until - range.hours * HOUR;
-  const from = instantIn(query, "from") ?? since;
+  const from = askedFrom ?? since;
   const to = instantIn(query, "to") ?? until;
+  if (from >= to) throw unreadable("from", instant(from), `an instant before ${instant(to)}`);
   const isBrushed = from !== since || to !== until;
   return { range, since, until, from, to, isBrushed, isPast: isBrushed || isEarlier };
 }
 
 /** @typedef {ReturnType<typeof windowOf>} Window */
 
-/** Return a range with steps that are still counted, also for what it is compared with: minutes are kept for two days, hours for ninety. @param {Range} range @param {number} until @returns {Range} */
-function asFineAsKept(range, until) {
-  const age = now() - (until - range.hours * HOUR - comparedMs(range));
+/** Return a range with steps that are still counted, also for what it is compared with: minutes are kept for two days, hours for ninety. @param {Range} range @param {number} since the first instant that is counted @returns {Range} */
+function asFineAsKept(range, since) {
+  const age = now() - (since - comparedMs(range));
   if (age > 90 * 24 * HOUR) return { ...range, step: "1d", stepMs: 24 * HOUR };
   return age > 48 * HOUR && range.stepMs < HOUR ? { ...range, step: "1h", stepMs: HOUR } : range;
 }

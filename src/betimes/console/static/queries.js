@@ -37,8 +37,8 @@ function isDate(text) {
   return /^\d{4}-\d\d-\d\d$/.test(text) && Boolean(written(at)) && new Date(at).toISOString().startsWith(text);
 }
 
-/** @param {string} name @param {string} value @param {string} forms */
-function unreadable(name, value, forms) {
+/** Return the problem of an address that says something else than it can. @param {string} name @param {string} value @param {string} forms */
+export function unreadable(name, value, forms) {
   return new Problem({
     status: 0,
     code: "ADDRESS",
