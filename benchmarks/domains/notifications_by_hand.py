@@ -169,7 +169,7 @@ class SqliteByHand:
         )
         self._connection.executemany(
             "INSERT INTO effect (tenant, kind, id, version, place, executor, created_at, next_attempt_at, "
-            "at_most_once, attempts_max, lease_s, to_tenant, to_kind, to_id, payload) "
+            "at_most_once, attempts_max, leased_for_s, to_tenant, to_kind, to_id, payload) "
             "VALUES (?, 'inbox', ?, ?, ?, ?, ?, ?, 0, 3, 60, ?, 'inbox', ?, ?)",
             [
                 (TENANT, r.id, r.version, place, executor, r.at, r.at, TENANT, r.id, payload)
