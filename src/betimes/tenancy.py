@@ -8,6 +8,7 @@ import msgspec
 
 from betimes.admin.service import Tenants
 from betimes.admin.wakes import Wakes
+from betimes.core.errors import Invalid
 from betimes.domain.deployment import Deployment
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
@@ -39,6 +40,8 @@ class Tenancy:
 
     def with_note(self, note: str) -> Tenancy:
         """Return the same services, so that all that is asked of them is recorded with the reason for it."""
+        if not isinstance(note, str):
+            raise Invalid("a note is a text", (("note", "must be a text"),))
         return Tenancy(
             self.engine,
             msgspec.structs.replace(self.caller, note=note),

@@ -131,8 +131,9 @@ async def test_every_action_records_who_and_why_and_names_its_segment(name: str)
         tried = await _act(s, act, betimes_dry_run="true") if name != "evaluate" else None
         assert tried is None or (tried.status, "betimes-segment" in tried.headers) == (200, False)
         if act.is_conditional:
-            stale = await _act(s, act, if_match='"99"')
-            assert (stale.status, stale.json["code"]) == (412, "VERSION_MISMATCH")
+            for version in ("99", "0"):
+                stale = await _act(s, act, if_match=f'"{version}"')
+                assert (stale.status, stale.json["code"]) == (412, "VERSION_MISMATCH")
         keyed = {"idempotency_key": "once"} if act.method == "POST" else {}
         done = await _act(s, act, **keyed)
         assert done.status in (200, 201, 204), done.json
@@ -209,3 +210,6 @@ async def test_named_dead_letters_are_one_operation_and_what_cannot_be_is_said()
         for body in bodies:
             wrong = await s.client("POST", "/v1/effects/retry", body)
             assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, "ids")
+        for body, path in (({"ids": ids, "cursor": "x"}, "cursor"), ({"ids": ["y" * 301]}, "ids[0]")):
+            wrong = await s.client("POST", "/v1/effects/retry", body)
+            assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, path)

@@ -115,13 +115,18 @@ def refuse_missing(stream: StreamId) -> Refusal:
 
 
 def refuse_version(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
-    """Refuse a change that was meant for another version; 0 expects that there is none yet, `None` expects nothing."""
+    """Refuse a change that was meant for another version; `None` expects nothing."""
     if expected is None or expected == current:
         return None
-    if expected == 0:
-        return Refusal("ALREADY_EXISTS", f"there is a {stream.kind} {stream.id!r} already, at version {current}")
     message = f"the {stream.kind} {stream.id!r} is at version {current}, not {expected}; read it again"
     return Refusal("VERSION_MISMATCH", message)
+
+
+def refuse_definition(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
+    """Refuse a definition that was meant for another version; 0 expects that there is none yet."""
+    if expected == 0 and current:
+        return Refusal("ALREADY_EXISTS", f"there is a {stream.kind} {stream.id!r} already, at version {current}")
+    return refuse_version(stream, expected, current)
 
 
 def changes_owner(state: OwnedState | None, declared_by: str) -> bool:

@@ -143,7 +143,10 @@ class VerifyOptions:
     head: str | None = None
     """A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter."""
     record: Annotated[bool, Parameter(negative="--no-record")] = True
-    """Put it on record; without, nothing is written, as with a copy that shall stay as it is."""
+    """Put it on record; without, nothing is added, as to a copy that shall stay as it is.
+
+    A database of an older version is brought up to date by opening it all the same.
+    """
 
 
 def verify(*, tenant: str | None = None, of: VerifyOptions = VerifyOptions(), at: At = AT) -> int:  # noqa: B008 — frozen

@@ -23,6 +23,7 @@ from betimes.ledger.effects import EffectChoice, EffectKind, Effects, EffectView
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
 SKIPPED_MAX = 20
+EFFECT_CHARS_MAX = 300
 FIRST = "somebody else was first; look at the effect again"
 Action: TypeAlias = Literal["retry", "discard"]
 REFUSALS: dict[Action, str] = {"retry": "NOT_RETRYABLE", "discard": "NOT_DISCARDABLE"}
@@ -44,14 +45,18 @@ class DeadLetterFilter(EffectChoice, frozen=True, kw_only=True, forbid_unknown_f
         )
 
 
+EffectName: TypeAlias = Annotated[str, msgspec.Meta(max_length=EFFECT_CHARS_MAX)]
+"""The id of an effect. Longer than any can be is refused, since answers name those that were not found."""
+
+
 class EffectsAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Either `ids` or `filter`."""
 
-    ids: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
+    ids: Annotated[tuple[EffectName, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
     filter: DeadLetterFilter | None = None
     """Empty for all."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] = SUBJECTS_MAX
-    """How many in this call."""
+    """How many that fit in this call; of those that are named, all."""
     cursor: str | None = None
     """The `next_cursor` of the call before, with the same filter."""
     note: Note | None = None
@@ -226,6 +231,8 @@ def _check_choice(request: EffectsAction | Mapping[str, Any]) -> EffectsAction:
     asked = check_request(request, EffectsAction)
     if (asked.ids is None) == (asked.filter is None):
         raise refusal("field", [("ids", "give either ids or a filter; an empty filter chooses all")])
+    if asked.ids and asked.cursor:
+        raise refusal("field", [("cursor", "goes with a filter only; all that are named are acted on in one call")])
     return asked
 
 

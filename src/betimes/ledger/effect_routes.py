@@ -9,14 +9,21 @@ from betimes.catalogue import readable_areas
 from betimes.domain.operations.model import Note
 from betimes.http.routes import RequestContext, name_segment
 from betimes.http.service_calls import ServiceRoutes, query_of
-from betimes.ledger.effect_actions import DeadLetterFilter, EffectActions, EffectGroups, EffectsAction, EffectsOutcome
+from betimes.ledger.effect_actions import (
+    DeadLetterFilter,
+    EffectActions,
+    EffectGroups,
+    EffectName,
+    EffectsAction,
+    EffectsOutcome,
+)
 from betimes.ledger.effects import Effects, EffectView
 
 TAG = "Effects"
 
 
 class NamedEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    effect_id: str
+    effect_id: EffectName
     note: Note | None = None
     """Why, for the record."""
 

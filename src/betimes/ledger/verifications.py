@@ -24,7 +24,7 @@ from betimes.engine.tenants.model import DEPLOYMENT
 from betimes.ledger.reader import LedgerReader
 
 COLLECTION = "verification"
-LOOKED_AT_MAX = 20
+LOOKED_AT_MAX = 500
 """Records, to find the last about the whole."""
 
 

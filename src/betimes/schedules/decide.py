@@ -18,7 +18,13 @@ from betimes.core.streams import StreamId
 from betimes.core.verdicts import Verdict
 from betimes.core.zones import TZDATA_VERSION
 from betimes.domain.completions import RunFinished
-from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_missing, refuse_version
+from betimes.domain.definition_rules import (
+    changes_owner,
+    refuse_definition,
+    refuse_invalid,
+    refuse_missing,
+    refuse_version,
+)
 from betimes.domain.run_requests import RunRequested, RunRequests, WantedRun, ends_at_once
 from betimes.schedules.catchup import CatchupPlan, Timetable, nominal_time
 from betimes.schedules.checks import schedule_problems
@@ -100,7 +106,7 @@ def _switch(
 
 def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule, now: Instant) -> Decision | Refusal:
     state, definition = view.state, command.definition
-    refusal = refuse_version(view.stream, command.if_version, state.version if state else 0)
+    refusal = refuse_definition(view.stream, command.if_version, state.version if state else 0)
     if refusal := refusal or refuse_invalid(schedule_problems(view.stream.id, definition)):
         return refusal
     declared = (ScheduleDeclared(command.declared_by),) if changes_owner(state, command.declared_by) else ()

@@ -22,7 +22,13 @@ from betimes.core.errors import BetimesError
 from betimes.core.instants import SECOND, Instant, epoch_down
 from betimes.core.policies import Policy
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle
-from betimes.domain.definition_rules import changes_owner, refuse_invalid, refuse_missing, refuse_version
+from betimes.domain.definition_rules import (
+    changes_owner,
+    refuse_definition,
+    refuse_invalid,
+    refuse_missing,
+    refuse_version,
+)
 from betimes.domain.run_requests import run_streams
 from betimes.sensors.checks import sensor_problems
 from betimes.sensors.evaluations import pause_after, read_answer, record_evaluation, run_keys
@@ -111,7 +117,7 @@ def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision 
 
 def _define(view: View[SensorState], command: DefineSensor | ShelveSensor, now: Instant) -> Decision | Refusal:
     state, definition = view.state, command.definition
-    refusal = refuse_version(view.stream, command.if_version, state.version if state else 0)
+    refusal = refuse_definition(view.stream, command.if_version, state.version if state else 0)
     if refusal := refusal or refuse_invalid(sensor_problems(view.stream.id, definition)):
         return refusal
     if state and state.definition.sensor_type != definition.sensor_type:
