@@ -52,6 +52,8 @@ _NEXT_STEPS: dict[str, str] = {
 # A connection that ends with one of these may have ended before or after a commit took effect.
 _LOST_CLASSES = ("08", "57")
 _UNDEFINED = "42704"
+_PREPARED_WITH_WHAT_IS_GONE = ("cache lookup failed for ", "function in FROM has unsupported return type")
+"""What the server says, without a state of its own, of a prepared statement whose functions or types are dropped."""
 
 
 def driver() -> ModuleType:
@@ -105,8 +107,7 @@ def _never_began(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
-    # A statement that was prepared with types that are gone.
-    if str(error).startswith("cache lookup failed for type"):
+    if str(error).startswith(_PREPARED_WITH_WHAT_IS_GONE):
         return _FUNCTIONS_GONE
     if isinstance(error, TimeoutError):
         return "no answer in time, or all of the pool's connections are busy; try again"
