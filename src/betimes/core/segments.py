@@ -2,8 +2,8 @@
 
 A segment is one command's outcome for one stream. A turn that touches several streams writes one for each,
 under one turn id; the first carries the command, and in its text as `note` why it was asked for, if somebody said so.
-Each row holds the digest of the one before it (`prev`) and
-its own, which covers every column, so a changed byte anywhere is named by the row it is in.
+Each row holds the digest of the one before it (`prev`) and its own, which covers every column, so a changed byte
+anywhere is named by the row it is in.
 
 The head of a store is a sum over the digests that its streams end in: a new segment adds its digest and takes away the
 one before it, whatever the order of commits.
