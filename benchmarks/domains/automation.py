@@ -27,12 +27,12 @@ from betimes.core.calendar import calendar_of
 from betimes.core.deciders import EffectCall
 from betimes.core.errors import BetimesError
 from betimes.core.instants import DAY, SECOND, Instant, parse
-from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.hooks import Hooks
 from betimes.domain.targets import HandlerTarget
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.reports import Written
 from betimes.engine.store import Store
 from betimes.ledger.lake.export import export
 from betimes.runs.domain import DOMAIN as RUNS
@@ -105,8 +105,10 @@ class Ticking:
             observe=self._committed,
         )
 
-    def _committed(self, segments: Sequence[Segment]) -> None:
-        ticks = sum(segment.stream.kind == "schedule" and "ScheduleTicked" in segment.events for segment in segments)
+    def _committed(self, written: Sequence[Written]) -> None:
+        ticks = sum(
+            segment.stream.kind == "schedule" and "ScheduleTicked" in segment.events for segment, _, _ in written
+        )
         self._ticked += [self._clock()] * ticks
 
     async def _brief(self, call: EffectCall) -> None:

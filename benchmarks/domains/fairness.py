@@ -25,11 +25,11 @@ from betimes.catalogue import DECIDERS
 from betimes.catalogue import SECTIONS as ALL_SECTIONS
 from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND
-from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.domain.service import Caller
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
+from betimes.engine.reports import Observer, Written
 from betimes.ledger.verdict_feed import FeedFilters, VerdictFeed, VerdictTail
 from betimes.runs.service import Runs
 from betimes.runs.views import TriggerRequest
@@ -52,7 +52,7 @@ _names = count(1)
 
 @asynccontextmanager
 async def gates(
-    place: Place, policy: Row, executors: Row | None = None, observe: Callable[[Sequence[Segment]], None] | None = None
+    place: Place, policy: Row, executors: Row | None = None, observe: Observer | None = None
 ) -> AsyncIterator[Engine]:
     name = f"fair{next(_names)}"
     async with Engine(
@@ -124,9 +124,9 @@ async def wakes(place: Place, shares: int, scale: float) -> Waits:
     wanted = int(100 * scale)
     done = asyncio.Event()
 
-    def observe(segments: Sequence[Segment]) -> None:
+    def observe(written: Sequence[Written]) -> None:
         now = time.time()
-        for segment in segments:
+        for segment, _, _ in written:
             if segment.stream.tenant != "loud" and segment.command == '{"type":"Wake"}':
                 waits.append(now - due_s[segment.stream])
                 if len(waits) == wanted:
@@ -154,7 +154,7 @@ async def wakes(place: Place, shares: int, scale: float) -> Waits:
 
 
 @asynccontextmanager
-async def application(place: Place, observe: Callable[[Sequence[Segment]], None]) -> AsyncIterator[Engine]:
+async def application(place: Place, observe: Observer) -> AsyncIterator[Engine]:
     registry = {
         "SIGNAL_ARRIVED": {
             "debounce_seconds": 0,
@@ -176,13 +176,13 @@ async def sweeps(place: Place, shares: int, scale: float) -> Waits:
     waits: Waits = []
     began_s = float("inf")
 
-    def observe(segments: Sequence[Segment]) -> None:
+    def observe(written: Sequence[Written]) -> None:
         now = time.perf_counter()
         if now > began_s:
-            waits.extend(now - began_s for segment in segments if segment.stream.tenant != "loud")
+            waits.extend(now - began_s for segment, _, _ in written if segment.stream.tenant != "loud")
 
     each = int(200 * scale)
-    async with application(place, lambda segments: None) as engine:
+    async with application(place, lambda written: None) as engine:
         since = datetime.now(UTC) - timedelta(hours=40)
         for tenant, number in (("loud", each * shares), *((tenant, each) for tenant in QUIET)):
             made = [NewScore(user_id=f"u{n}-{next(_names)}", created_at=since) for n in range(number)]
@@ -252,7 +252,7 @@ async def live(place: Place, shares: int, scale: float) -> Waits:
     """
     answered_s: dict[str, float] = {}
     waits: Waits = []
-    async with application(place, lambda segments: None) as engine:
+    async with application(place, lambda written: None) as engine:
         tail = VerdictTail(engine, fresh_s=0.005)
 
         async def read(tenant: str) -> None:

@@ -200,7 +200,7 @@ async def test_alarms_of_one_tenant_delay_anothers_by_a_few_passes(backend: Back
         w.clock.advance(1)
         await wait_at_gates(w, "quiet", 1)
         w.clock.advance(120)
-        w.engine._queue.observe = lambda segments: woken.extend(segment.stream.tenant for segment in segments)
+        w.engine._queue.observe = lambda written: woken.extend(segment.stream.tenant for segment, _, _ in written)
         while not (await w.engine.tick(limit=8)).complete:
             pass
     assert woken.count("loud") == 80
@@ -264,7 +264,7 @@ async def test_passes_over_a_backlog_follow_each_other_without_a_question() -> N
         for visitor in ("ann", "bob"):
             await asyncio.gather(*(engine.submit(knocking("loud", visitor, f"g{number}")) for number in range(80)))
         clock.advance(120)
-        engine._queue.observe = lambda segments: woken.extend(segment.stream.id for segment in segments)
+        engine._queue.observe = lambda written: woken.extend(segment.stream.id for segment, _, _ in written)
         store.next_due = count_questions  # type: ignore[method-assign]
         engine.start_workers()
         await wait_for(lambda: len(woken) == 80)

@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from betimes.core.segments import Segment
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Ended, Job, Submission
+from betimes.engine.reports import Written
 from betimes.engine.settings import EngineSettings
 from betimes.engine.transactions import longest_pass
 from betimes.engine.virtual_clock import VirtualClock
@@ -36,8 +36,8 @@ class Passes:
             store, SAMPLE, name="one", sections=SECTIONS, settings=settings, observe=self._note, policy={"gates": {}}
         )
 
-    def _note(self, segments: Sequence[Segment]) -> None:
-        if wakes := sum(segment.command == '{"type":"Wake"}' for segment in segments):
+    def _note(self, written: Sequence[Written]) -> None:
+        if wakes := sum(segment.command == '{"type":"Wake"}' for segment, _, _ in written):
             self.rung.append(wakes)
 
     async def knock(self, visitor: str, gates: Sequence[StreamId]) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
-from betimes.engine.reports import log_report
+from betimes.engine.reports import Written, log_report
 from betimes.engine.store import StreamQuery, StreamRow
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.intents.action import Action
@@ -124,8 +123,8 @@ async def test_a_report_and_the_next_claim_are_one_commit(
     commits: list[str] = []
     done = asyncio.Event()
 
-    def note(segments: Sequence[Segment]) -> None:
-        events = "".join(segment.events for segment in segments if segment.stream.kind == "intent")
+    def note(written: Sequence[Written]) -> None:
+        events = "".join(segment.events for segment, _, _ in written if segment.stream.kind == "intent")
         commits.append("+".join(name for name in ("IntentFired", "IntentClaimed") if name in events))
         if events.count("IntentFired") and sum("IntentFired" in commit for commit in commits) == 3:
             done.set()

@@ -52,7 +52,7 @@ async def test_whoever_observes_commits_is_told_of_all_that_was_written(backend:
             name="one",
             sections=SECTIONS,
             settings=LARGE,
-            observe=lambda segments: seen.extend(segment.handle for segment in segments),
+            observe=lambda written: seen.extend(segment.handle for segment, _, _ in written),
         )
         async with engine:
             scores = Scores(engine, ACME)

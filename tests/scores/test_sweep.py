@@ -295,7 +295,7 @@ async def test_the_scores_of_one_tenant_delay_anothers_by_a_few_batches(backend:
     async with scores_world(backend, tmp_path, settings=settings) as (w, loud):
         await loud.create_many([overdue(f"u{n}", 20 + n / 60) for n in range(80)])
         await Scores(w.engine, Caller("quiet")).create(overdue("ann", 1))
-        w.engine._queue.observe = lambda segments: swept.extend(segment.stream.tenant for segment in segments)
+        w.engine._queue.observe = lambda written: swept.extend(segment.stream.tenant for segment, _, _ in written)
         assert (await Scores(w.engine, Caller("*")).sweep()).decayed == 81
     behind = swept.index("quiet")
     assert behind <= 2 * settings.batch_max, f"{behind} of 80 scores of the other tenant were swept first"

@@ -88,7 +88,7 @@ class Batch:
         self.changes = Changes()
         rows = DecisionWriter(self.changes, settings)
         self.writer = writer or rows
-        self.rung = rows.rung
+        self.rung, self.written = rows.rung, rows.written
         self._policies_used: dict[str, Policy] = {}
         self._policies_named: dict[str, Policy] = {}
         self.holds: dict[str, TenantHold] = {}

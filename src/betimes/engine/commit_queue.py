@@ -285,7 +285,7 @@ class CommitQueue:
         """Queue the commands to other streams that a commit left; tell the dispatcher and the alarms of the rest."""
         try:
             if self.observe:
-                self.observe(batch.changes.segments)
+                self.observe(batch.written)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
             _log.exception("an observer of commits failed")
         if batch.rung:

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from betimes.core.deciders import Event
 from betimes.core.segments import Segment
+from betimes.core.verdicts import Verdict
 
 
 class Report(NamedTuple):
@@ -18,7 +20,9 @@ class Report(NamedTuple):
 
 
 Reporter: TypeAlias = Callable[[Report], None]
-Observer: TypeAlias = Callable[[Sequence[Segment]], None]
+Written: TypeAlias = tuple[Segment, tuple[Event, ...], Verdict | None]
+"""A segment with its events and its verdict as they were decided, so that nobody need decode them."""
+Observer: TypeAlias = Callable[[Sequence[Written]], None]
 """Told of the segments of every commit, after it; it must be quick."""
 
 _log = logging.getLogger("betimes")

@@ -18,6 +18,7 @@ from betimes.core.segments import Recorded, Segment, chained_digest, write_note
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.core.verdicts import TRACE_BYTES_MAX, Verdict, within_bound
 from betimes.engine.jobs import Sent, correlation_of
+from betimes.engine.reports import Written
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Changes, EffectWrite, KeyWrite
 from betimes.engine.turn import INSTANT_TYPES, LoadedStream, OtherEvents, StreamUpdate, Turn, fold_stream
@@ -32,6 +33,7 @@ class DecisionWriter:
         self._asked: tuple[Command | None, str] = (None, "")
         self.rung: list[tuple[str, Instant, int]] = []
         """Of every alarm that rang: whose it is, when, and how late."""
+        self.written: list[Written] = []
 
     def write(
         self, turn: Turn, own: LoadedStream, command: Command, key: KeyId | None, decision: Decision, also: OtherEvents
@@ -53,9 +55,11 @@ class DecisionWriter:
             self.rung.append((stream.tenant, now, now - due_at))
         own.advance(first)
         changes.segments.append(first.segment)
+        self.written.append((first.segment, decision.events, verdict))
         for live, after in afters:
             live.advance(after)
             changes.segments.append(after.segment)
+            self.written.append((after.segment, also[live], None))
         if key:
             # Counted from the last promise: a repeat must meet its key as long as what it asked for may still be open.
             kept_until = max(turn.now, decision.promised_at or 0) + settings.key_retention_s * SECOND

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
-import msgspec
-
-from betimes.catalogue import DECIDERS, DOMAINS, spell_answer
-from betimes.core.deciders import Event
-from betimes.core.segments import Segment
-from betimes.engine.codecs import Kind
-from betimes.engine.reports import Report, Reporter
+from betimes.catalogue import DOMAINS, spell_answer
+from betimes.engine.reports import Report, Reporter, Written
 
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Upper bounds, in segments."""
@@ -26,16 +21,6 @@ BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 """Upper bounds; what took longer than the last is counted behind them."""
 LOST_CLAIMS = {kind: is_lost for domain in DOMAINS for kind, is_lost in domain.lost_claims.items()}
 """By kind of stream: the predicate that says whether an event lost a claim."""
-
-
-class _Verdict(msgspec.Struct, frozen=True, gc=False):
-    """The part of a verdict that is counted; the decoder skips its trace."""
-
-    answer: str
-    reasons: tuple[str, ...]
-
-
-_verdicts = msgspec.json.Decoder(_Verdict)
 
 
 class CommitCounters:
@@ -47,26 +32,19 @@ class CommitCounters:
         self.claims_expired: Counter[str] = Counter(dict.fromkeys(LOST_CLAIMS, 0))
         self.reports: Counter[str] = Counter()
         self._verdicts: Counter[tuple[str, str, str]] = Counter()
-        self._claims: dict[str, tuple[Kind, Callable[[Event], bool]]] = {
-            decider.kind: (Kind(decider), LOST_CLAIMS[decider.kind])
-            for decider in DECIDERS
-            if decider.kind in LOST_CLAIMS
-        }
 
-    def count_commit(self, segments: Sequence[Segment]) -> None:
+    def count_commit(self, written: Sequence[Written]) -> None:
         """Count the segments of a commit, their verdicts and the claims they lost."""
-        if not segments:
+        if not written:
             return
-        self.batches[bisect_left(BATCH_BOUNDS, len(segments))] += 1
-        self.segments += len(segments)
-        for segment in segments:
+        self.batches[bisect_left(BATCH_BOUNDS, len(written))] += 1
+        self.segments += len(written)
+        for segment, events, verdict in written:
             kind = segment.stream.kind
-            if segment.verdict is not None:
-                verdict = _verdicts.decode(segment.verdict)
+            if verdict is not None:
                 self._verdicts[kind, verdict.answer, verdict.reasons[0] if verdict.reasons else ""] += 1
-            elif kind in self._claims:
-                codec, is_lost = self._claims[kind]
-                self.claims_expired[kind] += any(map(is_lost, codec.events(segment)))
+            elif kind in LOST_CLAIMS:
+                self.claims_expired[kind] += any(map(LOST_CLAIMS[kind], events))
 
     def count_reports(self, report: Reporter) -> Reporter:
         """Return the reporter with its reports counted."""
