@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from betimes.core.errors import Conflict, Duplicate, Fenced
@@ -62,7 +63,8 @@ def write_changes(connection: Connection, changes: Changes, places: Mapping[Stre
         if last // BLOCK_SEGMENTS > (last - len(changes.segments)) // BLOCK_SEGMENTS:
             _end_blocks(connection, last)
     if changes.effects:
-        connection.change_rows("insert_effects", [effect_columns(effect) for effect in changes.effects])
+        effects = sorted(changes.effects, key=lambda effect: effect.id.id)
+        connection.change_rows("insert_effects", [effect_columns(effect) for effect in effects])
     _move_head(connection, changes)
     for fingerprint, body in changes.policies.items():
         connection.change("save_policy", {"fingerprint": fingerprint, "body": body})
@@ -72,8 +74,9 @@ def _write_streams(
     connection: Connection, writes: Sequence[StreamWrite], places: Mapping[StreamId, RowPlace]
 ) -> dict[StreamId, int]:
     """Write the rows of streams; return their numbers."""
-    # A stream that was deleted keeps its row and its version, so only one that never was expects 0.
-    created = [write for write in writes if write.expected == 0]
+    # A stream that was deleted keeps its row and its version, so only one that never was expects 0. New rows are
+    # written in the order of their names: those of one instant then follow each other in most indexes.
+    created = sorted([write for write in writes if write.expected == 0], key=attrgetter("stream"))
     moved = [write for write in writes if write.expected != 0]
     unplaced = [write.stream for write in moved if write.stream not in places]
     if unplaced:
