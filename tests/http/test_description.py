@@ -196,3 +196,30 @@ def _described_conflict(path: str) -> str:
         one for one in ROUTES if one.method == "POST" and re.fullmatch(re.sub(r"{\w+}", "[^/]+", one.path), path)
     )
     return codes(route, 409)
+
+
+async def test_headers_of_answers_are_described() -> None:
+    """Of one thing that is written, read, held and repeated, whatever header of ours an answer has."""
+    plan = {"cron": "0 8 * * *", "target": {"kind": "handler", "name": "brief"}}
+    put_it = ("PUT", "/v1/schedules/brief", plan, "put")
+    requests = [
+        put_it,
+        put_it,
+        ("GET", "/v1/schedules/brief", None, None),
+        ("PUT", "/v1/hold", {"domains": ["runs"], "until": "2026-01-06T09:00:00Z", "reason": "calm"}, None),
+        ("PATCH", "/v1/schedules/brief", {"cron": "0 9 * * *"}, "patch"),
+        ("PATCH", "/v1/schedules/brief", {"cron": "0 9 * * *"}, "patch"),
+        ("POST", "/v1/schedules/brief/trigger", {}, "now"),
+        ("DELETE", "/v1/schedules/brief", None, None),
+    ]
+    ours = {"betimes-segment", "betimes-hold", "etag", "location", "idempotency-replayed", "x-correlation-id"}
+    seen: set[str] = set()
+    async with site() as at:
+        for method, path, body, key in requests:
+            answer = await at.client(method, path, body, **({"idempotency_key": key} if key else {}))
+            operation = API["paths"][path.replace("/brief", "/{schedule_id}")][method.lower()]
+            told = {name.lower() for name in operation["responses"][str(answer.status)]["headers"]}
+            found = ours & {name.lower() for name in answer.headers}
+            assert found <= told, (method, path)
+            seen |= found
+    assert seen == ours

@@ -10,11 +10,12 @@ import msgspec
 
 from betimes.catalogue import spell_scope
 from betimes.core.segments import NOTE_CHARS_MAX
+from betimes.domain.hold_view import HOLD_HEADER
 from betimes.http.batches import Batch, Items
 from betimes.http.dry_runs import MEDIA_TYPE, DryRunAnswer
 from betimes.http.field_docs import fields_of
 from betimes.http.problems import TITLES, Problem
-from betimes.http.routes import ANY_KEY, PUBLIC, Route
+from betimes.http.routes import ANY_KEY, PUBLIC, SEGMENT_HEADER, Route
 from betimes.http.schemas import Schemas
 
 _NAMES = re.compile(r"{(\w+)}")
@@ -77,6 +78,14 @@ _NOTE = (
     _NOTE_BYTES,
     "",
 )
+_ANSWERED = {
+    SEGMENT_HEADER: "The segment of the ledger that this left; absent where nothing was written.",
+    HOLD_HEADER: "What is held, while anything of the tenant is.",
+    "Idempotency-Replayed": "`true` where the answer is the recorded one of the same key.",
+    "ETag": "The version, in quotes, which `If-Match` takes.",
+    "Location": "Where a thing that was created is found.",
+    "X-Correlation-Id": "The one that was sent, or a new one.",
+}
 _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 
 
@@ -86,8 +95,14 @@ def openapi(routes: Iterable[Route], version: str, report: Any = Any) -> dict[st
     tried = msgspec.defstruct(DryRunAnswer.__name__, [("dry_run", report)], bases=(DryRunAnswer,))
     schemas = Schemas(kind for route in listed for kind in _sent_types(route))
     paths: dict[str, Any] = {}
+    versioned = {route.path for route in listed if _takes_version(route)}
     for route in listed:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas, tried)
+        operation = _operation(route, schemas, tried)
+        headers = _response_headers(route, has_version=route.path in versioned)
+        for status, response in operation["responses"].items():
+            if status < "400":
+                operation["responses"][status] = {**response, "headers": headers}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     tags = dict.fromkeys(route.tag for route in listed)
     return {
         "openapi": "3.1.0",
@@ -188,7 +203,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
         headers.append(_IDEMPOTENCY)
     if route.is_recorded and route.scope != PUBLIC:
         headers.append(_NOTE)
-    if any(status == 412 for status, _ in route.codes):
+    if _takes_version(route):
         headers.append(_IF_MATCH)
     if route.can_be_tried:
         headers += [(name, says, chars, "^(true|false)$" if chars == 5 else "") for name, says, chars in _DRY_RUN]
@@ -255,6 +270,25 @@ def _responses(route: Route, schemas: Schemas, tried: type[msgspec.Struct]) -> d
         description = f"{TITLES[status]}: {', '.join(codes)}"
         responses.setdefault(str(status), {"description": description, "content": problem})
     return responses
+
+
+def _takes_version(route: Route) -> bool:
+    return any(status == 412 for status, _ in route.codes)
+
+
+def _response_headers(route: Route, *, has_version: bool) -> dict[str, Any]:
+    """Return the headers that an answer may have; none is always there."""
+    names = {
+        "X-Correlation-Id": route.scope != PUBLIC,
+        HOLD_HEADER: route.scope not in (PUBLIC, ANY_KEY) and not route.deployment,
+        SEGMENT_HEADER: route.is_recorded,
+        "Idempotency-Replayed": route.takes_key and route.is_recorded,
+        "ETag": has_version,
+        "Location": route.status == 201,
+    }
+    return {
+        name: {"description": _ANSWERED[name], "schema": {"type": "string"}} for name, may_be in names.items() if may_be
+    }
 
 
 def _problems(route: Route) -> dict[int, list[str]]:
