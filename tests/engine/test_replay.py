@@ -67,7 +67,7 @@ async def test_a_verdict_is_explained_rule_by_rule(backend: Backend, tmp_path: P
         assert why.policy
         assert why.policy["gates"]["tenant_per_hour"] == 9
         first = await explain(w.store, w.engine.kinds, GATE, 1)
-        assert first.same_turn == ["quota:all:1"]
+        assert [one.handle for one in first.same_turn] == ["quota:all:1"]
         with pytest.raises(NotFound, match="gate:front:9"):
             await explain(w.store, w.engine.kinds, GATE, 9)
 

@@ -23,6 +23,11 @@ KINDS = {
     "reason": "ACCOUNT_BANNED",
 }
 """Parameters that must name something there is."""
+KINDS_OF_ROUTES = {
+    "/v1/streams": {"status": "incident"},
+    "/v1/ledger": {"event_type": "ChannelFailed", "command_type": "Reconsider"},
+}
+"""The same, of one route."""
 QUESTIONS = (
     "/v1/meta",
     "/v1/stats",
@@ -97,7 +102,7 @@ def _value(kind: Any) -> Any:
 
 def _questions(route: Route) -> Iterator[str]:
     hints = get_type_hints(route.query, include_extras=True)
-    known = KINDS | {"status": "incident"} if route.path == "/v1/streams" else KINDS
+    known = KINDS | KINDS_OF_ROUTES.get(route.path, {})
     filters = {name: known.get(name) or _value(kind) for name, kind in hints.items() if name not in LISTED}
     path, required = route.path.format_map(IDS), REQUIRED.get(route.path, {})
     for size in range(3):

@@ -210,6 +210,10 @@ async def test_named_dead_letters_are_one_operation_and_what_cannot_be_is_said()
         for body in bodies:
             wrong = await s.client("POST", "/v1/effects/retry", body)
             assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, "ids")
-        for body, path in (({"ids": ids, "cursor": "x"}, "cursor"), ({"ids": ["y" * 301]}, "ids[0]")):
+        for body, path in (
+            ({"ids": ids, "cursor": "x"}, "cursor"),
+            ({"ids": ids, "limit": 1}, "limit"),
+            ({"ids": ["y" * 301]}, "ids[0]"),
+        ):
             wrong = await s.client("POST", "/v1/effects/retry", body)
             assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, path)

@@ -9,6 +9,7 @@ import pytest
 from betimes.catalogue import DOMAIN_OF
 from betimes.engine.store import StreamQuery
 from betimes.ledger.known_names import check_names, known_names, known_statuses
+from tests.http.served import site
 from tests.ledger.test_questions import asked, decided, get
 
 
@@ -77,3 +78,17 @@ async def test_every_refusal_of_a_parameter_names_it(tmp_path: Path) -> None:
             assert reply.status == 422
             [error] = reply.json["errors"]
             assert error["path"] in reply.json["detail"], reply.json["detail"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["command_type=Wakes", "event_type=RunAllow", "kind=score&command_type=RequestRun", "kind=score&event_type=x"],
+)
+async def test_the_ledger_knows_which_types_can_be_recorded(query: str) -> None:
+    async with site() as s:
+        wrong = await s.client("GET", f"/v1/ledger?{query}")
+        [error] = wrong.json["errors"]
+        assert (wrong.status, error["path"]) == (422, f"query.{query.rpartition('&')[2].partition('=')[0]}")
+        assert "there are " in error["message"]
+        for known in ("command_type=Wake", "command_type=RequestRun&kind=account", "event_type=RunAllowed"):
+            assert (await s.client("GET", f"/v1/ledger?{known}")).status == 200

@@ -61,6 +61,12 @@ class Kind:
         self._commands = _decoder(decider.commands | Wake | Settled | Reconsider | Repair)
         self._replies = _decoder(decider.replies)
 
+    @property
+    def recorded_types(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the types that commands and events have in the history of this kind."""
+        commands = {*self.command_classes, Wake, Settled, Reconsider, Repair, Checkpoint}
+        return frozenset(map(_type_of, commands)), frozenset(map(_type_of, self.event_classes))
+
     def state(self, stream: StreamId, schema: int, text: str | None) -> Any:
         self._refuse_newer(stream, schema)
         return None if text is None else decode_text(self._states, text, "the state of", stream)
@@ -110,6 +116,11 @@ class Kind:
                 f"{stream} was written with schema {schema} of {stream.kind!r}; this process knows "
                 f"{self.decider.schema}. Upgrade it before it touches this stream"
             )
+
+
+def _type_of(message: type) -> str:
+    """Return the name by which a command or an event is stored."""
+    return str(message.__struct_config__.tag)  # type: ignore[attr-defined]
 
 
 def _classes(union: Any) -> frozenset[type]:

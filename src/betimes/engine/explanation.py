@@ -28,7 +28,7 @@ class Explanation(msgspec.Struct, frozen=True):
     steps: list[ExplainedStep]
     summary: str
     policy: dict[str, Any] | None
-    same_turn: list[str]
+    same_turn: list[Segment]
     """The other segments of the turn."""
     first_of_turn: Segment
     """The one that carries the command."""
@@ -60,7 +60,7 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
         steps,
         summarise_segment(segment, verdict, steps),
         msgspec.json.decode(body) if body else None,
-        [other.handle for other in same_turn],
+        same_turn,
         next((other for other in same_turn if segment.command is None and other.command is not None), segment),
         await _find_caused(store, segment, near),
         effects,

@@ -123,7 +123,6 @@ class Backlog(NamedTuple):
     """The work that is owed: how much, and since when it could have been done, snoozes heeded.
 
     `effects_pending` are sends and calls not yet ended; `orphaned`, by executor, are calls nobody took for a minute.
-    `effects_failing`, of one tenant only, are pending calls whose last attempt failed.
     """
 
     alarms_due: int
@@ -132,7 +131,6 @@ class Backlog(NamedTuple):
     effects_pending: int
     effects_dead: int
     orphaned: dict[str, int]
-    effects_failing: int = 0
 
 
 class DueTenants(NamedTuple):

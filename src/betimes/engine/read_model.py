@@ -18,14 +18,13 @@ Every answer has a bound that does not depend on how much there is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
 from betimes.core.segments import Segment
 from betimes.core.streams import StreamId
-from betimes.engine.queries import Backlog
 
 if TYPE_CHECKING:
     from betimes.engine.store import StreamRow
@@ -153,14 +152,28 @@ class UpcomingQuery(msgspec.Struct, frozen=True):
     due_kind: str | None = None
 
 
-TenantBacklog: TypeAlias = Backlog
-"""The work that is owed to one tenant; every count stops at the limit that was asked for."""
+class TenantBacklog(NamedTuple):
+    """The work that is owed to one tenant, as in `Backlog`; every count stops at the limit that was asked for."""
+
+    alarms_due: int
+    oldest_alarm_at: Instant | None
+    snoozed: int
+    effects_pending: int
+    effects_dead: int
+    effects_failing: int
+    """Pending calls whose last attempt failed."""
+    orphaned: dict[str, dict[str, int]]
+    """Calls nobody took for a minute, by executor and then by the kind of the streams that asked for them."""
 
 
 class ExecutorBacklog(NamedTuple):
-    """The effects of a tenant that wait for one executor; the count stops at the limit that was asked for."""
+    """The effects that streams of one kind left for one executor, of one tenant.
+
+    The count of an executor, over all kinds, stops at the limit that was asked for.
+    """
 
     executor: str
+    kind: str
     total: int
     first_at: Instant | None
     """When the first of them is due, or the lease on it ends; `None` of commands to other streams, due at once."""
@@ -295,9 +308,9 @@ class ReadModel(Protocol):
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog: ...
 
     async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[ExecutorBacklog]:
-        """Return the effects of a tenant that have not ended, by executor, in the order of their names.
+        """Return the effects of a tenant that have not ended, by executor and kind, in the order of their names.
 
-        Of each executor up to `limit` are counted, along an index.
+        Of each of the first `executors_max` executors up to `limit` are counted, along an index.
         """
 
     async def add_alarm_lags(self, entries: Sequence[AlarmLagEntry], *, forget_before: Instant) -> None:

@@ -10,7 +10,8 @@ from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.service import Caller
 from betimes.engine.dry_run import DryRunEngine, effect_row
-from betimes.ledger.effects import Effects, EffectView, domain_of
+from betimes.ledger.effects import Effects, EffectView
+from betimes.ledger.reader import domain_of
 from betimes.ledger.rule_views import ExplainedRuleView, explain_rules
 from betimes.ledger.service import Ledger, SegmentView
 

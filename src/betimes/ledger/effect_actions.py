@@ -18,7 +18,7 @@ from betimes.domain.operations.service import record_operation
 from betimes.domain.paging import LOOKED_AT_MAX, InstantPlace, cursor_of, place_of
 from betimes.domain.service import check_request
 from betimes.engine.store import PAGE_MAX, EffectQuery, EffectRow
-from betimes.ledger.effects import EffectChoice, EffectKind, Effects, EffectView, domain_of, kind_of, status_of
+from betimes.ledger.effects import EffectChoice, EffectKind, Effects, EffectView, kind_of, status_of
 
 GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
@@ -55,8 +55,8 @@ class EffectsAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ids: Annotated[tuple[EffectName, ...], msgspec.Meta(min_length=1, max_length=SUBJECTS_MAX)] | None = None
     filter: DeadLetterFilter | None = None
     """Empty for all."""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] = SUBJECTS_MAX
-    """How many that fit in this call; of those that are named, all."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] | None = None
+    """How many that fit in this call, 500 if not given; with a filter only."""
     cursor: str | None = None
     """The `next_cursor` of the call before, with the same filter."""
     note: Note | None = None
@@ -169,7 +169,9 @@ class EffectActions(Effects):
         """Return the dead letters that are meant, those that are not there, and where the next call goes on."""
         if asked.filter is not None:
             named = ["dead letters", self.caller.tenant, asked.filter]
-            rows, place = await self._matching(asked.filter, place_of(asked.cursor, named, InstantPlace), asked.limit)
+            rows, place = await self._matching(
+                asked.filter, place_of(asked.cursor, named, InstantPlace), asked.limit or SUBJECTS_MAX
+            )
             return rows, [], cursor_of(named, place) if place else None
         rows, missing = [], []
         for effect_id in dict.fromkeys(asked.ids or ()):
@@ -210,7 +212,7 @@ class EffectActions(Effects):
         query = EffectQuery(tenant=self.caller.tenant, status="dead", oldest_first=True, limit=PAGE_MAX)
 
         def is_wanted(row: EffectRow) -> bool:
-            return domain_of(row.id.kind) in self._domains and chosen.fits(row)
+            return self.may_see(row.id.kind) and chosen.fits(row)
 
         return await self._look_through(query, place, limit, is_wanted, keep)
 
@@ -231,8 +233,10 @@ def _check_choice(request: EffectsAction | Mapping[str, Any]) -> EffectsAction:
     asked = check_request(request, EffectsAction)
     if (asked.ids is None) == (asked.filter is None):
         raise refusal("field", [("ids", "give either ids or a filter; an empty filter chooses all")])
-    if asked.ids and asked.cursor:
-        raise refusal("field", [("cursor", "goes with a filter only; all that are named are acted on in one call")])
+    paging = [name for name in ("limit", "cursor") if getattr(asked, name) is not None]
+    if asked.ids and paging:
+        message = "goes with a filter only; all that are named are acted on in one call: leave it out"
+        raise refusal("field", [(name, message) for name in paging])
     return asked
 
 

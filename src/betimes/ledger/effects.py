@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from betimes.catalogue import Area, area_of
+from betimes.catalogue import Area
 from betimes.core.errors import Invalid, NotFound
 from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.derivation import derive
@@ -26,11 +26,11 @@ from betimes.domain.paging import (
     malformed_cursor,
     place_of,
 )
-from betimes.domain.service import Caller, Service, check_request
+from betimes.domain.service import check_request
 from betimes.domain.struct_forms import placed
 from betimes.engine.codecs import decode_text
-from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, SEND, EffectQuery, EffectRow
+from betimes.ledger.reader import LedgerReader, domain_of
 from betimes.ledger.redaction import redact
 from betimes.notifications.delivery import load_delivery
 from betimes.notifications.message_texts import texts_of
@@ -115,12 +115,8 @@ class EffectFilters(EffectChoice, frozen=True, kw_only=True, forbid_unknown_fiel
     """Of a delivery."""
 
 
-class Effects(Service):
+class Effects(LedgerReader):
     """The effects of the domains it is given."""
-
-    def __init__(self, engine: Engine, caller: Caller, domains: frozenset[str]) -> None:
-        super().__init__(engine, caller)
-        self._domains = domains
 
     @check_filters
     async def effects(
@@ -185,7 +181,7 @@ class Effects(Service):
 
     def _is_wanted(self, row: EffectRow, filters: EffectFilters) -> bool:
         return (
-            domain_of(row.id.kind) in self._domains
+            self.may_see(row.id.kind)
             and filters.status in (None, status_of(row))
             and (filters.user_id is None or channel_of(row.executor) is not None)
             and filters.fits(row)
@@ -213,7 +209,7 @@ class Effects(Service):
             id = parse_effect_handle(self.caller.tenant, effect_id)
         except Invalid:
             raise unknown from None
-        if domain_of(id.kind) not in self._domains or max(id.version, id.place) > NUMBER_MAX:
+        if not self.may_see(id.kind) or max(id.version, id.place) > NUMBER_MAX:
             raise unknown
         async for row in self._of_segment(id.source, id.version):
             if row.id == id:
@@ -257,11 +253,6 @@ class Effects(Service):
             return None
         texts = await texts_of(self.engine.store, row.id.source, versions)
         return next((text.event_id for text in texts.values()), None)
-
-
-def domain_of(kind: str) -> str:
-    """Return the domain of a kind of stream, or `tenant` for streams that belong to none."""
-    return area_of(kind) or "tenant"
 
 
 def status_of(row: EffectRow) -> Status:

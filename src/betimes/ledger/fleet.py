@@ -11,13 +11,15 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from importlib.metadata import version
+from itertools import groupby
 
+from betimes.core.datetimes import moment
 from betimes.core.instants import DAY, Instant
 from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
-from betimes.engine.read_model import CLOSED, VIRTUAL_CLOCK, ProcessRow
+from betimes.engine.read_model import CLOSED, VIRTUAL_CLOCK, ExecutorBacklog, ProcessRow, TenantBacklog
 from betimes.engine.reports import Report, Reporter, log_report
 from betimes.ledger.reader import LedgerReader
 
@@ -67,7 +69,7 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
 
 
 class ExecutorView(JsonView, frozen=True, kw_only=True):
-    """The effects that wait for one executor."""
+    """The effects of domains the key may read that wait for one executor."""
 
     executor: str
     """Such as `webhook` or `deliver:push`; `send` are commands to other streams."""
@@ -91,27 +93,38 @@ class Fleet(LedgerReader):
     async def backlog(self) -> BacklogView:
         """Return what is owed to the tenant and how late it is.
 
-        Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant.
+        Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant. Executors are named only
+        where effects of domains the key may read wait for them.
         """
         owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)
         counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
         now, hold = await self.engine.store.now(), await read_hold(self.engine, self.caller.tenant)
-        return derive(BacklogView, owed, now=now, capped=max(counts) >= COUNT_MAX, hold=hold)
+        is_capped = max(counts) >= COUNT_MAX
+        return derive(BacklogView, owed, orphaned=self._orphans(owed), now=now, capped=is_capped, hold=hold)
+
+    def _orphans(self, owed: TenantBacklog) -> dict[str, int]:
+        """Return the calls nobody took by executor, as far as streams that the caller may see asked for them."""
+        found = {
+            executor: sum(count for kind, count in by_kind.items() if self.may_see(kind))
+            for executor, by_kind in owed.orphaned.items()
+        }
+        return {executor: count for executor, count in found.items() if count}
 
     async def executors(self) -> list[ExecutorView]:
         """List who has effects of the tenant to carry out, with how many are pending, the one with the most first."""
         tenant = self.caller.tenant
         found = await self.engine.store.executor_backlog(tenant, COUNT_MAX, EXECUTORS_COUNTED_MAX)
-        orphaned = (await self.engine.store.tenant_backlog(tenant, COUNT_MAX)).orphaned if found else {}
+        orphaned = self._orphans(await self.engine.store.tenant_backlog(tenant, COUNT_MAX)) if found else {}
         views = [
-            derive(
-                ExecutorView,
-                row,
-                pending=row.total,
-                capped=row.total >= COUNT_MAX,
-                orphaned=orphaned.get(row.executor, 0),
+            ExecutorView(
+                executor=executor,
+                pending=sum(row.total for row in seen),
+                capped=sum(row.total for row in rows) >= COUNT_MAX,
+                first_at=moment(min((row.first_at for row in seen if row.first_at is not None), default=None)),
+                orphaned=orphaned.get(executor, 0),
             )
-            for row in found
+            for executor, rows in _group_by_executor(found).items()
+            if (seen := [row for row in rows if self.may_see(row.kind)])
         ]
         return sorted(views, key=lambda view: (-view.pending, view.executor))
 
@@ -119,6 +132,10 @@ class Fleet(LedgerReader):
         """List the processes that told of themselves, the last heard of first; under a virtual clock by real time."""
         now = read_wall_clock() if virtual else await self.engine.store.now()
         return ProcessList([_view(row, now) for row in await self.engine.store.processes(PROCESSES_MAX)])
+
+
+def _group_by_executor(rows: list[ExecutorBacklog]) -> dict[str, list[ExecutorBacklog]]:
+    return {name: list(group) for name, group in groupby(rows, key=lambda row: row.executor)}
 
 
 def _view(row: ProcessRow, now: Instant) -> ProcessView:

@@ -16,7 +16,7 @@ class HealthView(JsonView, frozen=True, kw_only=True):
     alarm_lag: AlarmLagView
     """How late alarms rang in the last 24 hours."""
     executors: list[ExecutorView]
-    """Who has effects to carry out, the one with the most first; at most 50, the first by their names."""
+    """Who has effects to carry out, the one with the most first; of the first 50 by their names."""
     verifications: list[VerificationView]
     """The last verification of the tenant's streams and the last of all tenants', the later one first."""
 

@@ -91,16 +91,16 @@ def check_names(
     for of, values in given:
         for value in values:
             if value is not None and value not in known_names(of):
-                found.add(f"query.{of}", _unknown(of.removesuffix("s"), value, known_names(of)))
+                found.add(f"query.{of}", spell_unknown(of.removesuffix("s"), value, known_names(of)))
     if status is not None and kind in DOMAIN_OF and not _is_status(status, known_statuses(kind)):
-        found.add("query.status", _unknown(f"status of {kind}", status, known_statuses(kind)))
+        found.add("query.status", spell_unknown(f"status of {kind}", status, known_statuses(kind)))
     if found.total:
         raise found.refusal("parameter")
 
 
 def unknown_name(of: str, value: str, known: tuple[str, ...]) -> Invalid:
     """Return what is raised about a filter by a name that is none of these."""
-    return wrong_parameter(of, _unknown(of, value, known))
+    return wrong_parameter(of, spell_unknown(of, value, known))
 
 
 def _is_status(status: str, known: tuple[str, ...]) -> bool:
@@ -108,7 +108,8 @@ def _is_status(status: str, known: tuple[str, ...]) -> bool:
     return not known or any(status == name or status.startswith((f"{name}~", f"{name}.")) for name in known)
 
 
-def _unknown(what: str, value: str, known: tuple[str, ...]) -> str:
+def spell_unknown(what: str, value: str, known: tuple[str, ...]) -> str:
+    """Say that a name is none of these, those that may be meant first."""
     near = find_near_names(value[:40], known, count=3, likeness=0.5)
     names = ", ".join([*near, *(name for name in known if name not in near)])  # those that may be meant come first
     if len(names) > NAMES_CHARS_MAX:

@@ -102,7 +102,7 @@ class PulseTail:
         self._number = 0
         self._lock = asyncio.Lock()
         self._beaten_s = 0.0
-        self._health: dict[str, tuple[float, BacklogView]] = {}
+        self._health: dict[tuple[str, frozenset[str]], tuple[float, BacklogView]] = {}
         self._frame_lock = asyncio.Lock()
         self._frames: dict[Hashable, bytes] = {}
         """Of the last beat, by who they are for."""
@@ -188,15 +188,15 @@ class PulseTail:
             beat.samples[tenant] = found
         return beat.samples[tenant]
 
-    async def health(self, tenant: str) -> BacklogView:
-        """Return what is owed to a tenant, looked at every few seconds for all its readers."""
-        now_s = asyncio.get_running_loop().time()
-        known = self._health.get(tenant)
+    async def health(self, tenant: str, domains: frozenset[str]) -> BacklogView:
+        """Return what is owed to a tenant, looked at every few seconds for all its readers of the same domains."""
+        now_s, of = asyncio.get_running_loop().time(), (tenant, domains)
+        known = self._health.get(of)
         if known is None or now_s - known[0] >= HEALTH_S:
-            known = (now_s, await Fleet(self.engine, Caller(tenant), frozenset()).backlog())
+            known = (now_s, await Fleet(self.engine, Caller(tenant), domains).backlog())
             # Tenants that nobody watches leave, or the table would grow with every tenant that was ever watched.
             self._health = {name: one for name, one in self._health.items() if now_s - one[0] < 10 * HEALTH_S}
-            self._health[tenant] = known
+            self._health[of] = known
         return known[1]
 
 
@@ -208,6 +208,7 @@ class PulseFeed:
     ) -> None:
         self._tail = tail
         self._tenant = tenant
+        self._readable = domains
         self._domains = domains if filters.domain is None else domains & {filters.domain}
         self._filters = filters
         self._sample = sample
@@ -237,7 +238,7 @@ class PulseFeed:
         # Numbers have no gaps: a first beat that is not the next one means that some were let go in between.
         missed = self._missed or beats[0].number > self._number + 1
         self._number, self._missed = beats[-1].number, False
-        of = (self._tenant, self._domains, self._filters, self._sample, beats[0].number, beats[-1].number, missed)
+        of = (self._tenant, self._readable, self._filters, self._sample, beats[0].number, beats[-1].number, missed)
         return beats[-1].upto, await self._tail.share_frame(of, lambda: self._make_frame(beats, missed))
 
     async def _make_frame(self, beats: list[_Beat], missed: bool) -> PulseFrame:
@@ -255,7 +256,7 @@ class PulseFeed:
             told,
             await self._samples(beats) if counts else [],
             missed,
-            await self._tail.health(self._tenant),
+            await self._tail.health(self._tenant, self._readable),
         )
 
     async def _samples(self, beats: list[_Beat]) -> list[VerdictEvent]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from betimes.catalogue import DOMAIN_OF
+from betimes.catalogue import DOMAIN_OF, area_of
 from betimes.core.datetimes import Moment
 from betimes.core.instants import DAY, HOUR, MINUTE, Instant
 from betimes.domain.paging import wrong_parameter
@@ -37,6 +37,10 @@ class LedgerReader(Service):
         super().__init__(engine, caller)
         self._domains = domains
 
+    def may_see(self, kind: str) -> bool:
+        """Return whether the caller may read streams of this kind, and so their effects and executors."""
+        return domain_of(kind) in self._domains
+
     def kinds_of(self, domain: str | None = None) -> tuple[str, ...]:
         """Return the kinds of streams that the caller may see, of one domain or of all."""
         return tuple(
@@ -50,6 +54,11 @@ class LedgerReader(Service):
         names = [name.strip() for name in kinds.split(",")]
         check_names(kinds=names)
         return frozenset(names) & frozenset(self.kinds_of())
+
+
+def domain_of(kind: str) -> str:
+    """Return the domain of a kind of stream, or `tenant` for streams that belong to none."""
+    return area_of(kind) or "tenant"
 
 
 def check_range(since_at: Instant, until_at: Instant, names: tuple[str, str] = ("since", "until")) -> None:

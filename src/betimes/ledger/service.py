@@ -34,14 +34,14 @@ from betimes.engine.explanation import Explanation, explain, summarise_segment
 from betimes.engine.store import LedgerQuery
 from betimes.ledger.alternative_search import AlternativesView
 from betimes.ledger.alternatives import find_alternatives
-from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView, domain_of
+from betimes.ledger.effects import NUMBER_MAX, Effects, EffectView
 from betimes.ledger.health import Health
 from betimes.ledger.judgements import JudgedView, find_others, judged_things, judged_views
 from betimes.ledger.known_names import unknown_name
 from betimes.ledger.meta import Meta
 from betimes.ledger.outcomes import OutcomeView, verdict_outcome
-from betimes.ledger.reader import When
-from betimes.ledger.recorded_types import has_type
+from betimes.ledger.reader import When, domain_of
+from betimes.ledger.recorded_types import check_types, has_type
 from betimes.ledger.redaction import redact
 from betimes.ledger.rule_views import ExplainedRuleView, RuleTables, explain_rules, list_rule_tables
 from betimes.ledger.search import Search
@@ -171,6 +171,8 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
         checked_limit(limit)
         if filters.kind is not None and filters.kind not in self.engine.kinds.names:
             raise unknown_name("kind", filters.kind, self.engine.kinds.names)
+        among = self.engine.kinds.names if filters.kind is None else (filters.kind,)
+        check_types(self.engine.kinds, among, command_type=filters.command_type, event_type=filters.event_type)
         named = ["ledger", self.caller.tenant, filters]
         begin = place_of(cursor, [*named, order], LedgerPlace) or LedgerPlace(0, 0)
         backwards = order == "desc"
@@ -193,7 +195,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
     ) -> tuple[list[Segment], int, bool]:
         """Segments that are wanted, how far was looked, and whether there may be more."""
         found: list[Segment] = []
-        if filters.kind is not None and domain_of(filters.kind) not in self._domains:
+        if filters.kind is not None and not self.may_see(filters.kind):
             return found, place, False
         size = limit + 1 if filters.event_type is filters.command_type is None else LOOKED_AT_MAX
         chars = looked_at = 0
@@ -229,7 +231,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
         )
 
     def _is_wanted(self, segment: Segment, filters: LedgerFilters) -> bool:
-        if domain_of(segment.stream.kind) not in self._domains:
+        if not self.may_see(segment.stream.kind):
             return False
         if filters.id not in (None, segment.stream.id) or filters.correlation_id not in (None, segment.correlation):
             return False
@@ -297,7 +299,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
             self.engine.kinds.of(stream)
         except (Invalid, UnknownKind):
             raise unknown from None
-        if domain_of(stream.kind) not in self._domains or version > NUMBER_MAX:
+        if not self.may_see(stream.kind) or version > NUMBER_MAX:
             raise unknown
         return stream, version
 
@@ -317,13 +319,25 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
             rules=explain_rules(self.engine.kinds, told.verdict),
             timezone=await self._timezone_of(stream),
             policy_in_force=(await self.engine.policy_of(self.caller.tenant)).fingerprint,
-            summary=_summary(told, view.verdict),
+            summary=self._summary(told, view.verdict),
             caused_by=self._caused_by(told),
-            caused=[one.handle for one in told.caused if domain_of(one.stream.kind) in self._domains],
+            caused=[one.handle for one in told.caused if self.may_see(one.stream.kind)],
             effects=effects.items,
             unreadable=tuple(effects.unreadable),
             **await self._judgements(told.segment),
         )
+
+    def _summary(self, why: Explanation, outcome: OutcomeView | None) -> str:
+        """Say in a few sentences what was decided and what else was written, as far as the caller may see it."""
+        if checkpoint_of(why.segment):
+            handle = why.segment.handle
+            return f"{handle} stands for all that was before it, which was pruned; nothing was decided here."
+        told = [summarise_segment(why.segment, why.verdict, why.steps, answer=outcome.outcome if outcome else None)]
+        if same_turn := [one.handle for one in why.same_turn if self.may_see(one.stream.kind)]:
+            told.append(f"The same turn also wrote {', '.join(same_turn)}.")
+        if why.effects:
+            told.append(f"It asked for {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
+        return " ".join(told)
 
     async def _effects_of(self, told: Explanation) -> Listing[EffectView]:
         found, effects = Listing[EffectView](), Effects(self.engine, self.caller, self._domains)
@@ -336,7 +350,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
         """Return the zone of a stream; of one that has none, such as an account, that of the person of its name."""
         kinds = (stream.kind,) if stream.kind in _TIMEZONES else _PERSONS
         for kind in kinds:
-            if domain_of(kind) in self._domains:
+            if self.may_see(kind):
                 with suppress(MalformedRow, NewerVersion):  # the segments of such a stream are explained all the same
                     [state] = await self.engine.load_states(StreamId(stream.tenant, kind, stream.id))
                     return _TIMEZONES[kind](state) if state else None
@@ -351,7 +365,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
                 segment_id, effect_id = parse_cause(self.caller.tenant, segment.cause)
         except Invalid:
             return None
-        is_known = domain_of(parse_segment_handle(self.caller.tenant, segment_id)[0].kind) in self._domains
+        is_known = self.may_see(parse_segment_handle(self.caller.tenant, segment_id)[0].kind)
         return CausedBy(segment_id, effect_id) if is_known else None
 
     async def _judgements(self, segment: Segment) -> dict[str, Any]:
@@ -369,14 +383,3 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
                 event async for one in in_slices(near) for _, event in DecodedSegment(self.engine, one).events
             ],
         }
-
-
-def _summary(why: Explanation, outcome: OutcomeView | None) -> str:
-    if checkpoint_of(why.segment):
-        return f"{why.segment.handle} stands for all that was before it, which was pruned; nothing was decided here."
-    told = [summarise_segment(why.segment, why.verdict, why.steps, answer=outcome.outcome if outcome else None)]
-    if why.same_turn:
-        told.append(f"The same turn also wrote {', '.join(why.same_turn)}.")
-    if why.effects:
-        told.append(f"It asked for {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
-    return " ".join(told)

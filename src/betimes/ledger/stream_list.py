@@ -28,9 +28,8 @@ from betimes.domain.service import in_slices
 from betimes.domain.struct_forms import From
 from betimes.engine.replay import Replayed
 from betimes.engine.store import StreamQuery, StreamRow
-from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import check_names
-from betimes.ledger.reader import LedgerReader
+from betimes.ledger.reader import LedgerReader, domain_of
 from betimes.ledger.redaction import redact
 
 VERIFIED_MAX = 10_000

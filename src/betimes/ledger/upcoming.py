@@ -17,8 +17,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing, check_filters, wrong_parameter
 from betimes.engine.read_model import SAMPLE, AlarmCount, UpcomingQuery
 from betimes.engine.store import StreamQuery, StreamRow
-from betimes.ledger.effects import domain_of
-from betimes.ledger.reader import STEPS, Step, When, check_range
+from betimes.ledger.reader import STEPS, Step, When, check_range, domain_of
 from betimes.ledger.upcoming_items import DUE_KINDS, FOREVER, UpcomingItems
 from betimes.ledger.upcoming_items import UpcomingItem as UpcomingItem
 

@@ -35,9 +35,8 @@ from betimes.domain.service import in_slices
 from betimes.domain.struct_forms import From
 from betimes.engine.read_model import AlarmPlace
 from betimes.engine.store import StreamQuery, StreamRow
-from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import check_names
-from betimes.ledger.reader import LedgerReader, When
+from betimes.ledger.reader import LedgerReader, When, domain_of
 
 LOOKED_AT_MAX = 600
 READ_MAX = 200

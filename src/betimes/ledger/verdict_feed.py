@@ -33,9 +33,9 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.paging import Listing
 from betimes.engine.engine import Engine
 from betimes.engine.store import PAGE_MAX, LedgerQuery
-from betimes.ledger.effects import domain_of
 from betimes.ledger.known_names import split_names
 from betimes.ledger.outcomes import OutcomeView, outcomes_of
+from betimes.ledger.reader import domain_of
 
 BEHIND_MAX = 1_000
 """Events a reader may be behind and still get each of them."""

@@ -46,7 +46,7 @@ class VerificationView(JsonView, frozen=True, kw_only=True):
     """How many were replayed; `null` of all tenants' for who may not know."""
     segments: int | None
     segment_id: str | None
-    """Of its record; `null` if that is the deployment's."""
+    """Of its record; `null` if the key may not read that."""
 
 
 class Verifications(LedgerReader):
@@ -72,13 +72,14 @@ class Verifications(LedgerReader):
             command = self.engine.kinds.of(stream).command(segment.command, segment)
             if not isinstance(command, RecordOperation) or (not is_own and "tenant" in command.filter):
                 continue
-            found.setdefault(tuple(command.filter.values()), _view(segment, command, is_own=is_own))
+            view = _view(segment, command, is_own=is_own, is_readable=is_own and self.may_see(stream.kind))
+            found.setdefault(tuple(command.filter.values()), view)
             if not command.filter:
                 break
         return list(found.values())
 
 
-def _view(segment: Segment, command: RecordOperation, *, is_own: bool) -> VerificationView:
+def _view(segment: Segment, command: RecordOperation, *, is_own: bool, is_readable: bool) -> VerificationView:
     result = command.result
     return VerificationView(
         at=moment(segment.at),
@@ -89,7 +90,7 @@ def _view(segment: Segment, command: RecordOperation, *, is_own: bool) -> Verifi
         findings=result.get("findings", 0),
         streams=result.get("streams") if is_own else None,
         segments=result.get("segments") if is_own else None,
-        segment_id=segment.handle if is_own else None,
+        segment_id=segment.handle if is_readable else None,
     )
 
 

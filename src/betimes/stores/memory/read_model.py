@@ -199,26 +199,32 @@ class MemoryReadModel:
         owed = [e for e in effects if e.status in ("pending", "leased")]
         sends = sum(e.write.executor == SEND for e in owed)
         calls = [e for e in owed if e.write.executor != SEND and not self._is_held(e.write.id)]
-        late = Counter(e.write.executor for e in calls if e.is_due(now - MINUTE))
+        late: dict[str, Counter[str]] = {}
+        for effect in [e for e in calls if e.is_due(now - MINUTE)][:limit]:
+            late.setdefault(effect.write.executor, Counter())[effect.write.id.kind] += 1
         return contract.TenantBacklog(
             min(len(due), limit),
             min(due, default=None),
             min(sum(of.tenant == tenant and until > now for of, until in self.database.snoozes.items()), limit),
             min(len(owed) - sends, limit) + min(sends, limit),
             min(sum(e.status == "dead" for e in effects), limit),
-            dict(late),
             min(sum(bool(e.last_error) for e in owed if e.write.executor != SEND), limit),
+            {executor: dict(kinds) for executor, kinds in late.items()},
         )
 
     async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[contract.ExecutorBacklog]:
-        owed: dict[str, list[Instant]] = {}
+        owed: dict[str, list[tuple[Instant, str]]] = {}
         for effect in self.database.effects.values():
             if effect.write.id.tenant == tenant and effect.status in ("pending", "leased"):
-                owed.setdefault(effect.write.executor, []).append(effect.next_attempt_at or 0)
-        return [
-            contract.ExecutorBacklog(name, min(len(ats), limit), None if name == SEND else min(ats))
-            for name, ats in sorted(owed.items())[:executors_max]
-        ]
+                entry = (effect.next_attempt_at or 0, effect.write.id.kind)
+                owed.setdefault(effect.write.executor, []).append(entry)
+        found = list[contract.ExecutorBacklog]()
+        for name, entries in sorted(owed.items())[:executors_max]:
+            first = sorted(entries)[:limit]
+            for kind in sorted({kind for _, kind in first}):
+                ats = [at for at, of in first if of == kind]
+                found.append(contract.ExecutorBacklog(name, kind, len(ats), None if name == SEND else min(ats)))
+        return found
 
     async def add_alarm_lags(self, entries: Sequence[contract.AlarmLagEntry], *, forget_before: Instant) -> None:
         known = self.database.alarm_lags

@@ -150,8 +150,8 @@ class PostgresReadModel:
         return [NamedKey(*record) for record in found]
 
     async def tenant_backlog(self, tenant: str, limit: int) -> TenantBacklog:
-        [(*counts, orphaned, failing)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
-        return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int]), failing))
+        [(*counts, orphaned)] = await self._rows("tenant_backlog", tenant=tenant, limit=limit, held=self._held)
+        return TenantBacklog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, dict[str, int]])))
 
     async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[ExecutorBacklog]:
         found = await self._rows("executor_backlog", tenant=tenant, limit=limit, executors_max=executors_max)

@@ -189,26 +189,29 @@ SELECT
     ),
     (SELECT count(*) FROM (SELECT FROM betimes.effect WHERE tenant = :tenant AND status = 'dead' LIMIT :limit) dead),
     (
-        SELECT coalesce(json_object_agg(executor, many), '{}')::text FROM (
-            SELECT executor, count(*) AS many FROM (
-                SELECT executor FROM betimes.effect
-                WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
-                    AND next_attempt_at <= (SELECT now FROM instant) - 60000000
-                    AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
-                LIMIT :limit
-            ) late
-            GROUP BY executor
-        ) counts
-    ),
-    (
         SELECT count(*) FROM (
             SELECT last_error FROM betimes.effect
             WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
         ) calls
         WHERE last_error <> ''
+    ),
+    (
+        SELECT coalesce(json_object_agg(executor, by_kind), '{}')::text FROM (
+            SELECT executor, json_object_agg(kind, many) AS by_kind FROM (
+                SELECT executor, kind, count(*) AS many FROM (
+                    SELECT executor, kind FROM betimes.effect
+                    WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+                        AND next_attempt_at <= (SELECT now FROM instant) - 60000000
+                        AND (tenant || '/' || kind) <> ALL (:held::text[]) --?
+                    LIMIT :limit
+                ) late
+                GROUP BY executor, kind
+            ) counts
+            GROUP BY executor
+        ) executors
     );
 
--- executor_backlog: effects of a tenant that have not ended, by executor; from each name the next one is looked up
+-- executor_backlog: effects of a tenant that have not ended, by executor and kind; from each name the next is looked up
 WITH RECURSIVE name AS (
     (
         SELECT executor FROM betimes.effect
@@ -224,32 +227,29 @@ WITH RECURSIVE name AS (
     ) next
 ), bounded AS (
     SELECT executor FROM name LIMIT :executors_max
-)
-SELECT bounded.executor, counted.many, earliest.next_attempt_at
-FROM bounded
-CROSS JOIN LATERAL (
-    SELECT count(*) AS many FROM (
-        SELECT FROM betimes.effect e
-        WHERE e.tenant = :tenant AND e.executor = bounded.executor AND e.executor <> 'send'
-            AND e.status IN ('pending', 'leased')
-        LIMIT :limit
-    ) calls
-) counted
-CROSS JOIN LATERAL (
-    SELECT e.next_attempt_at FROM betimes.effect e
-    WHERE e.tenant = :tenant AND e.executor = bounded.executor AND e.executor <> 'send'
-        AND e.status IN ('pending', 'leased')
-    ORDER BY e.next_attempt_at LIMIT 1
-) earliest
-UNION ALL
-SELECT 'send', sends.many, NULL FROM (
-    SELECT count(*) AS many FROM (
-        SELECT FROM betimes.effect
+), calls AS (
+    SELECT bounded.executor, counted.* FROM bounded CROSS JOIN LATERAL (
+        SELECT kind, count(*) AS many, min(next_attempt_at) AS first_at FROM (
+            SELECT e.kind, e.next_attempt_at FROM betimes.effect e
+            WHERE e.tenant = :tenant AND e.executor = bounded.executor AND e.executor <> 'send'
+                AND e.status IN ('pending', 'leased')
+            ORDER BY e.next_attempt_at LIMIT :limit
+        ) first
+        GROUP BY kind
+    ) counted
+), sends AS (
+    SELECT 'send', kind, count(*), NULL::bigint FROM (
+        SELECT kind FROM betimes.effect
         WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
     ) waiting
-) sends
-WHERE sends.many > 0
-ORDER BY 1 LIMIT :executors_max;
+    GROUP BY kind
+), ranked AS (
+    SELECT *, dense_rank() OVER (ORDER BY executor COLLATE "C") AS place
+    FROM (SELECT * FROM calls UNION ALL SELECT * FROM sends) found
+)
+SELECT executor, kind, many, first_at FROM ranked
+WHERE place <= :executors_max
+ORDER BY executor COLLATE "C", kind COLLATE "C";
 
 -- add_alarm_lags: alarms that rang, on top of those that are there, and no hours from before an instant
 WITH forgotten AS (

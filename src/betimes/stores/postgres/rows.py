@@ -170,4 +170,4 @@ def lease(record: Record) -> Lease:
 
 def backlog(record: Record) -> Backlog:
     *counts, orphaned = record
-    return Backlog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int]), 0))
+    return Backlog._make((*counts, msgspec.json.decode(orphaned, type=dict[str, int])))

@@ -132,7 +132,7 @@ class SqliteReadModel:
 
     async def executor_backlog(self, tenant: str, limit: int, executors_max: int) -> list[contract.ExecutorBacklog]:
         found = await self._rows("executor_backlog", tenant=tenant, limit=limit, executors_max=executors_max)
-        return [contract.ExecutorBacklog(*columns) for columns in found]
+        return [contract.ExecutorBacklog(executor, *columns) for executor, by_kind in found for columns in by_kind]
 
     async def add_alarm_lags(self, entries: Sequence[contract.AlarmLagEntry], *, forget_before: Instant) -> None:
         await self._write(_add_alarm_lags, entries, forget_before)

@@ -297,6 +297,18 @@ async def calls_of_a_tenant_that_failed_and_are_tried_again_are_counted(pair: Pa
     expect_equal((await pair.two.tenant_backlog("other", 100)).effects_failing, 0, "of that tenant only")
 
 
+async def calls_of_a_tenant_that_nobody_takes_are_counted_by_executor_and_kind(pair: Pair) -> None:
+    now = pair.clock()
+    other = stream("q", kind="quota")
+    await pair.commit(causing(A, 1, now, *(call(A, 1, now, place=place, executor="x") for place in range(2))))
+    await pair.commit(causing(other, 1, now, call(other, 1, now, executor="x"), call(other, 1, now, place=1)))
+    pair.clock.advance_to(now + HOUR)
+    expected = {"x": {A.kind: 2, other.kind: 1}, call(other, 1, now).executor: {other.kind: 1}}
+    expect_equal((await pair.two.tenant_backlog("acme", 100)).orphaned, expected, "by who asked for them")
+    counts = (await pair.two.tenant_backlog("acme", 1)).orphaned.values()
+    expect_equal(sum(sum(by_kind.values()) for by_kind in counts), 1, "up to the limit")
+
+
 async def effects_that_have_not_ended_are_counted_by_executor(pair: Pair) -> None:
     now = pair.clock()
     made = [("x", 3), ("y", 1), ("z", 9), ("y", 2)]
@@ -305,15 +317,21 @@ async def effects_that_have_not_ended_are_counted_by_executor(pair: Pair) -> Non
     await pair.commit(causing(B, 1, now, call(B, 1, now, executor="done")))
     await pair.commit(causing(C, 1, now, call(C, 1, now, executor="dead")))
     await pair.commit(causing(of := stream("e", tenant="other"), 1, now, call(of, 1, now, executor="x")))
+    await pair.commit(causing(of := stream("q", kind="quota"), 1, now, call(of, 1, now + 2, executor="y")))
     for lease in await pair.one.lease_calls(["done", "dead"], 10):
         status: EffectStatus = "done" if lease.call.executor == "done" else "dead"
         await pair.commit(settled(lease.call.id, lease.call.fence, status, now))
-    sends = ExecutorBacklog("send", 1, None)
-    owed = [sends, ExecutorBacklog("x", 1, now + 3), ExecutorBacklog("y", 2, now + 1), ExecutorBacklog("z", 1, now + 9)]
+    owed = [
+        ExecutorBacklog("send", A.kind, 1, None),
+        ExecutorBacklog("x", A.kind, 1, now + 3),
+        ExecutorBacklog("y", "quota", 1, now + 2),
+        ExecutorBacklog("y", A.kind, 2, now + 1),
+        ExecutorBacklog("z", A.kind, 1, now + 9),
+    ]
     expect_equal(await pair.two.executor_backlog("acme", 100, 100), owed, "of one tenant, in the order of their names")
-    capped = [one._replace(total=1) for one in owed]
-    expect_equal(await pair.two.executor_backlog("acme", 1, 100), capped, "up to the limit of each")
-    expect_equal(await pair.two.executor_backlog("acme", 100, 2), owed[:2], "of so many executors")
+    capped = [one._replace(total=1) for one in owed if one.kind == A.kind]
+    expect_equal(await pair.two.executor_backlog("acme", 1, 100), capped, "up to the limit of each, the first due")
+    expect_equal(await pair.two.executor_backlog("acme", 100, 3), owed[:4], "of so many executors")
     pair.clock.advance_to(now + 10)
     [lease] = await pair.one.lease_calls(["z"], 1)
     [*_, taken] = await pair.two.executor_backlog("acme", 100, 100)

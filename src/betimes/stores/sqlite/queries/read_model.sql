@@ -161,24 +161,26 @@ SELECT json_array(
         SELECT 1 FROM effect WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
     )),
     (SELECT count(*) FROM (SELECT 1 FROM effect WHERE tenant = :tenant AND status = 'dead' LIMIT :limit)),
-    json((SELECT json_group_object(executor, late) FROM (
-        SELECT executor, count(*) AS late FROM (
-            SELECT executor FROM effect
-            WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
-            AND next_attempt_at <= :late_since
-            AND @not_held --? held
-            LIMIT :limit
-        ) GROUP BY executor
-    ))),
     (SELECT count(*) FROM (
         SELECT last_error FROM effect
         WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased') LIMIT :limit
-    ) WHERE last_error <> '')
+    ) WHERE last_error <> ''),
+    json((SELECT json_group_object(executor, json(by_kind)) FROM (
+        SELECT executor, json_group_object(kind, late) AS by_kind FROM (
+            SELECT executor, kind, count(*) AS late FROM (
+                SELECT executor, kind FROM effect
+                WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
+                AND next_attempt_at <= :late_since
+                AND @not_held --? held
+                LIMIT :limit
+            ) GROUP BY executor, kind
+        ) GROUP BY executor
+    )))
 );
 
--- executor_backlog: Effects of a tenant that have not ended, by executor: from each name the next one is looked up, so that
--- the cost does not depend on how many wait behind the limit.
-SELECT json_group_array(json_array(executor, many, first_at)) FROM (
+-- executor_backlog: Effects of a tenant that have not ended, by executor and kind: from each name the next one is looked
+-- up, so that the cost does not depend on how many wait behind the limit.
+SELECT json_group_array(json_array(executor, json(by_kind))) FROM (
     WITH RECURSIVE name (executor) AS (
         SELECT min(executor) FROM effect INDEXED BY effect_tenant_open
         WHERE tenant = :tenant AND executor <> 'send' AND status IN ('pending', 'leased')
@@ -190,25 +192,25 @@ SELECT json_group_array(json_array(executor, many, first_at)) FROM (
         )
         FROM name WHERE name.executor IS NOT NULL LIMIT :executors_max
     )
-    SELECT name.executor, (
-        SELECT count(*) FROM (
-            SELECT 1 FROM effect AS e INDEXED BY effect_tenant_open
-            WHERE e.tenant = :tenant AND e.executor = name.executor AND e.executor <> 'send'
-            AND e.status IN ('pending', 'leased') LIMIT :limit
+    SELECT name.executor AS executor, (
+        SELECT json_group_array(json_array(kind, many, first_at)) FROM (
+            SELECT kind, count(*) AS many, min(next_attempt_at) AS first_at FROM (
+                SELECT e.kind, e.next_attempt_at FROM effect AS e INDEXED BY effect_tenant_open
+                WHERE e.tenant = :tenant AND e.executor = name.executor AND e.executor <> 'send'
+                AND e.status IN ('pending', 'leased') ORDER BY e.next_attempt_at LIMIT :limit
+            ) GROUP BY kind ORDER BY kind
         )
-    ) AS many, (
-        SELECT min(e.next_attempt_at) FROM effect AS e INDEXED BY effect_tenant_open
-        WHERE e.tenant = :tenant AND e.executor = name.executor AND e.executor <> 'send'
-        AND e.status IN ('pending', 'leased')
-    ) AS first_at
+    ) AS by_kind
     FROM name WHERE name.executor IS NOT NULL
     UNION ALL
-    SELECT 'send', many, NULL FROM (
-        SELECT count(*) AS many FROM (
-            SELECT 1 FROM effect INDEXED BY effect_send
-            WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+    SELECT 'send', by_kind FROM (
+        SELECT json_group_array(json_array(kind, many, NULL)) AS by_kind FROM (
+            SELECT kind, count(*) AS many FROM (
+                SELECT kind FROM effect INDEXED BY effect_send
+                WHERE tenant = :tenant AND executor = 'send' AND status = 'pending' LIMIT :limit
+            ) GROUP BY kind ORDER BY kind
         )
-    ) WHERE many > 0
+    ) WHERE by_kind <> '[]'
     ORDER BY 1 LIMIT :executors_max
 );
 
