@@ -114,7 +114,7 @@ def test_a_sensor_without_a_target_is_refused() -> None:
     [
         ({"debounce": 60}, "debounce: no such field; did you mean debounce_keep, debounce_max_wait_seconds, debounce_"),
         ({"debounce_second": 1}, "debounce_second: no such field; did you mean debounce_seconds[?]"),
-        ({"cooldown_seconds": -1}, "cooldown_seconds: Expected `int` >= 0"),
+        ({"cooldown_seconds": -1}, "cooldown_seconds: must be at least 0"),
     ],
 )
 def test_a_run_is_told_where_it_is_declared_what_is_wrong_with_its_entry(entry: dict[str, Any], told: str) -> None:

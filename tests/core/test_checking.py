@@ -13,6 +13,7 @@ import pytest
 
 from betimes.core.checks import Unreadable, check_value, examine
 from betimes.core.errors import Invalid
+from betimes.core.problem_texts import describe_problem
 
 
 class Cat(msgspec.Struct, tag_field="kind", tag="cat", forbid_unknown_fields=True):
@@ -91,15 +92,15 @@ def test_a_choice_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(Invalid) as refused:
         check_value({"pet": {"kind": "cow"}, "size": "huge"}, Home)
     assert refused.value.problems == (
-        ("pet.kind", "Invalid value 'cow'; one of cat, dog"),
-        ("size", "Invalid enum value 'huge'; one of small, large"),
+        ("pet.kind", "must be cat or dog, not 'cow'"),
+        ("size", "must be small or large, not 'huge'"),
     )
 
 
 def test_a_choice_in_another_case_names_the_one_that_is_meant() -> None:
     with pytest.raises(Invalid) as refused:
         check_value({"size": "Large"}, Home)
-    told = "Invalid enum value 'Large'; did you mean large? It is one of small, large"
+    told = "did you mean large? It must be small or large, not 'Large'"
     assert refused.value.problems == (("size", told),)
 
 
@@ -244,7 +245,7 @@ def test_what_a_text_must_look_like_is_told_in_words() -> None:
     with pytest.raises(Invalid) as refused:
         check_value({"start": "9", "more": ["10:00", "x"], "named": {"7": 1}}, Hours)
     words = "must be a time of day, such as 08:30"
-    assert refused.value.problems == (("start", words), ("more[1]", words), ("named", words))
+    assert refused.value.problems == (("start", words), ("more[1]", words), ("named", f"a key in it {words}"))
 
 
 def test_every_pattern_is_described_in_words() -> None:
@@ -253,3 +254,41 @@ def test_every_pattern_is_described_in_words() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "Meta":
                 names = {keyword.arg for keyword in node.keywords}
                 assert "pattern" not in names or "description" in names, f"{file.name}:{node.lineno}"
+
+
+class Trip(msgspec.Struct, frozen=True):
+    pet: Cat | Dog | None = None
+    nights: Annotated[int, msgspec.Meta(ge=1, le=30)] = 1
+    share: Annotated[float, msgspec.Meta(gt=0)] = 1
+    guests: Annotated[list[str], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=lambda: ["ann"])
+    room: Annotated[str, msgspec.Meta(min_length=1, max_length=3)] = "7"
+    leaves_at: datetime | None = None
+    is_paid: bool = False
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("pet", {}, ("pet.kind", "is required: cat or dog")),
+        ("pet", "cat", ("pet", "must be an object or null, not a string")),
+        ("nights", "3", ("nights", "must be a whole number, not a string")),
+        ("nights", 2.5, ("nights", "must be a whole number, not a number with a fraction")),
+        ("nights", 0, ("nights", "must be at least 1")),
+        ("nights", 31, ("nights", "must be at most 30")),
+        ("share", 0, ("share", "must be more than 0")),
+        ("guests", None, ("guests", "must be an array, not null")),
+        ("guests", ["ann", 5], ("guests[1]", "must be a string, not a whole number")),
+        ("room", "", ("room", "must not be empty")),
+        ("room", "1234", ("room", "must have at most 3 characters")),
+        ("leaves_at", "tomorrow", ("leaves_at", "must be an instant, such as 2026-01-05T09:00:00Z")),
+        ("is_paid", "yes", ("is_paid", "must be true or false, not a string")),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_words_of_json(field: str, value: Any, problem: tuple[str, str]) -> None:
+    with pytest.raises(Invalid) as refused:
+        check_value({field: value}, Trip)
+    assert refused.value.problems == (problem,)
+
+
+def test_a_problem_that_is_not_known_is_told_as_it_is() -> None:
+    assert describe_problem("Something else - at `$.a[0].b`", int) == ("a[0].b", "Something else")

@@ -121,7 +121,7 @@ async def test_a_cursor_that_was_tampered_with_is_refused(path: str) -> None:
 async def test_a_wrong_parameter_is_named_with_what_may_be_chosen() -> None:
     async with site() as s:
         refused = (await s.client("GET", "/v1/schedules?status=asleep")).json
-        told = "Invalid enum value 'asleep'; one of active, paused, ended, error"
+        told = "must be active, paused, ended or error, not 'asleep'"
         assert refused["errors"] == [{"path": "query.status", "message": told}]
         assert refused["detail"] == f"1 parameter is wrong: query.status: {told}"
 

@@ -364,8 +364,8 @@ async def test_a_value_of_another_shape_is_refused_with_an_example(backend: Back
     async with people(backend, tmp_path) as p:
         with pytest.raises(Invalid) as refused:
             await p.service.set_preferences("ann", {"quiet_hours": {"start": "22:00", "end": "07:00"}})
-        told = 'Expected `array`, got `object`; such as [{"start":"22:00","end":"07:00"}]'
+        told = 'must be an array, not an object; such as [{"start":"22:00","end":"07:00"}]'
         assert refused.value.problems == (("quiet_hours", told),)
         with pytest.raises(Invalid) as refused:
             await p.service.send(request(channels="push"))
-        assert refused.value.problems == (("channels", 'Expected `array`, got `str`; such as ["push","email"]'),)
+        assert refused.value.problems == (("channels", 'must be an array, not a string; such as ["push","email"]'),)

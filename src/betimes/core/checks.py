@@ -26,7 +26,8 @@ from betimes.core.bounds import NAME_CHARS_MAX, join_path, scan
 from betimes.core.bounds import within_depth as within_depth
 from betimes.core.errors import PROBLEMS_MAX, Invalid
 from betimes.core.names import find_near_names, spell_name
-from betimes.core.type_hints import is_struct, metas, plain_type, with_choices
+from betimes.core.problem_texts import describe_problem, join_choices
+from betimes.core.type_hints import is_struct, metas, plain_type
 
 T = TypeVar("T")
 Found = TypeVar("Found")
@@ -297,7 +298,7 @@ def suggest_names(name: str, known: Iterable[str]) -> str:
     near = begun or alike or (find_near_names(name, names) if len(name) <= COMPARED_CHARS_MAX else [])
     if not near:
         return f"known are {', '.join(names)}" if names else "there is none"
-    return f"did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
+    return f"did you mean {join_choices(near)}?"
 
 
 def _obeying(path: str, part: Partial, found: Findings) -> Any:
@@ -339,11 +340,9 @@ def _touch(found: Iterable[Problem], path: str) -> bool:
 
 
 def _locate(path: str, message: str, value: Any, kind: Any) -> Problem:
-    """Return a message of msgspec's with its path, which it puts at the end (` - at `$.caps.hour``), in front."""
-    text, _, below = message.partition(" - at `$")
-    described = kind if " regex " in text else plain_type(kind, value)
-    said = with_choices(text, described)
+    """Return what msgspec says of a value, with its path and with the examples of its type."""
+    below, said = describe_problem(message, kind if " regex " in message else plain_type(kind, value))
     examples = [one for meta in metas(kind) for one in meta.examples or ()]
     if examples and not below:
         said += f"; such as {msgspec.json.encode(examples[0]).decode()}"
-    return join_path(path, below.rstrip("`").removeprefix(".")), said
+    return join_path(path, below), said

@@ -1,10 +1,10 @@
-"""Type hints as the checks read them: the type behind annotations and unions, its bounds, and its choices in words."""
+"""Type hints as the checks read them: the type behind annotations and unions, and its bounds."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -32,15 +32,6 @@ def metas(kind: Any) -> Iterator[msgspec.Meta]:
             yield from metas(members[0])
 
 
-def _pattern_words(kind: Any, message: str) -> Iterator[str]:
-    """Yield how the pattern that msgspec quotes is described in words, wherever in the type it stands."""
-    for meta in getattr(kind, "__metadata__", ()):
-        if isinstance(meta, msgspec.Meta) and meta.pattern and meta.description and repr(meta.pattern) in message:
-            yield meta.description
-    for part in get_args(kind):
-        yield from _pattern_words(part, message)
-
-
 def strip_annotations(kind: Any) -> Any:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
@@ -66,22 +57,3 @@ def present_type(kind: Any) -> Any:
 
 def is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def with_choices(message: str, kind: Any) -> str:
-    """Return the message of msgspec, with the choices where it says that something else was sent."""
-    plain = plain_type(kind, None)
-    # msgspec gives its errors no codes, so its words are all there is to tell them apart by.
-    if message == "Expected `datetime` with a timezone component":
-        return "has no offset; send one, such as 2026-01-05T09:00:00Z"
-    if message.startswith("Expected `str` matching regex"):
-        return next((f"must be {said}" for said in _pattern_words(kind, message)), message)
-    if message.startswith("Invalid enum value") and get_origin(plain) is Literal:
-        choices = [str(choice) for choice in get_args(plain)]
-        meant = next((choice for choice in choices if f"'{choice}'".casefold() in message.casefold()), None)
-        return f"{message}; {f'did you mean {meant}? It is ' if meant else ''}one of {', '.join(choices)}"
-    if message.startswith("Invalid value") and get_origin(plain) in (Union, types.UnionType):
-        members = map(strip_annotations, get_args(plain))
-        tags = [member.__struct_config__.tag for member in members if is_struct(member)]
-        return f"{message}; one of {', '.join(map(str, tags))}"
-    return message

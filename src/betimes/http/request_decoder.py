@@ -31,8 +31,8 @@ from betimes.core.bounds import (
 from betimes.core.checks import DEPTH_MAX, Examined, Findings, examine, problems, refusal, suggest_names, within_depth
 from betimes.core.errors import Invalid
 from betimes.core.names import Id
+from betimes.core.problem_texts import describe_problem
 from betimes.core.segments import NOTE_CHARS_MAX
-from betimes.core.type_hints import with_choices
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import BODY_BYTES_MAX, Route, is_version
 
@@ -147,7 +147,7 @@ def _parameter_problem(name: str, fields: Mapping[str, msgspec.structs.FieldInfo
     try:
         converted = msgspec.convert(value, field.type, strict=False)
     except (msgspec.ValidationError, ValueError, OverflowError) as error:
-        return with_choices(str(error), field.type)
+        return describe_problem(str(error), field.type)[1]
     return text_problem(value) or next((message for _, message in scan(converted, field.type)), "")
 
 
