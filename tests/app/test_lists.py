@@ -43,7 +43,7 @@ async def test_a_filter_that_nothing_can_match_is_refused(name: str, wrong: dict
 
 async def test_everything_that_is_wrong_with_a_list_is_named() -> None:
     async with Betimes("memory://", clock=VirtualClock()) as bt:
-        with pytest.raises(Invalid, match=r"3 parameters are wrong.*one of active, paused, error") as refused:
+        with pytest.raises(Invalid, match=r"3 parameters are wrong.*must be active, paused or error") as refused:
             await call(bt, "sensors.list", {"status": "zz", "sensor_type": "zz", "limit": "ten"})
         assert len(refused.value.problems) == 3
 

@@ -167,7 +167,7 @@ async def test_lists_are_filtered_and_paged(backend: Backend, tmp_path: Path) ->
         page = await world.intents.list(limit=1)
         with pytest.raises(Invalid, match="other filters"):
             await world.intents.list(limit=1, cursor=page.next_cursor, user_id="u0")
-        with pytest.raises(Invalid, match="one of cron"):
+        with pytest.raises(Invalid, match="must be cron, interval"):
             await world.intents.list(trigger_type="dream")  # type: ignore[arg-type]
 
 
