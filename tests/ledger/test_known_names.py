@@ -35,9 +35,9 @@ from tests.ledger.test_questions import asked, decided, get
         ("/v1/verdicts/stream?reason=QUIET_HOUR&mode=pulse", "reason"),
     ],
 )
-async def test_an_unknown_name_is_refused_by_every_list(path: str, name: str, tmp_path: Path) -> None:
-    async with asked("sqlite", tmp_path) as (_bt, client, _clock):
-        reply = await client("GET", path)
+async def test_an_unknown_name_is_refused_by_every_list(path: str, name: str) -> None:
+    async with site() as s:
+        reply = await s.client("GET", path)
         assert reply.status == 422, reply.raw
         [error] = reply.json["errors"]
         assert error["path"] == f"query.{name}"
@@ -63,8 +63,8 @@ async def test_all_that_was_decided_and_waits_has_a_known_name(tmp_path: Path) -
         assert known_statuses("score") == ()  # policies may make new ones
 
 
-async def test_every_refusal_of_a_parameter_names_it(tmp_path: Path) -> None:
-    async with asked("sqlite", tmp_path) as (_bt, client, _clock):
+async def test_every_refusal_of_a_parameter_names_it() -> None:
+    async with site() as s:
         for path in (
             "/v1/stats?by=colour",
             "/v1/stats?since=2026-01-06T00:00:00Z&until=2026-01-05T00:00:00Z",
@@ -74,7 +74,7 @@ async def test_every_refusal_of_a_parameter_names_it(tmp_path: Path) -> None:
             "/v1/timeline?user_id=a&since=2026-01-06T00:00:00Z&until=2026-06-05T00:00:00Z",
             "/v1/verdicts/stream?sample=3",
         ):
-            reply = await client("GET", path)
+            reply = await s.client("GET", path)
             assert reply.status == 422
             [error] = reply.json["errors"]
             assert error["path"] in reply.json["detail"], reply.json["detail"]

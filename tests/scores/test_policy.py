@@ -79,7 +79,7 @@ def test_stages_and_statuses_may_have_other_names() -> None:
         ({"paused_statuses": ["game_over", "active"]}, "scores", "must be distinct"),
         ({"paused_statuses": ["won"]}, "scores", "game_over_status 'game_over' must be one of"),
         ({"interactions": ["text", "portal"]}, "scores", "must be distinct"),
-        ({"sweep_interval_s": 0}, "scores.sweep_interval_s", ">= 1"),
+        ({"sweep_interval_s": 0}, "scores.sweep_interval_s", "at least 1"),
         ({"grace": 1}, "scores.grace", "no such field"),
     ],
 )
