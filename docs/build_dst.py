@@ -20,11 +20,11 @@ HEAD = f"""# Daylight saving time, {YEAR}
 Every change of local time of {YEAR} in every IANA zone (tzdata {TZDATA_VERSION}), and when a schedule fires around it.
 This page is printed by `python docs/build_dst.py`; a test compares it with the code.
 
-A *fixed* cron names a local time of day: here one in the middle of the times that are skipped or repeated, on that one
-day of the year. By default a skipped one fires right after the gap, a repeated one fires once, the first time. With
-`dst: {{gap: skip}}` the tick of a gap is left out; `overlap: last` and `both` choose the other repetition, or both. A
-*wildcard* cron (`*` first in the minute or the hour) keeps real time; the table counts the ticks of `*/15 * * * *` in
-the two hours around the change, which are always those of two real hours where offsets are multiples of 15 minutes.
+- A *fixed* cron names a local time of day; here, one in the middle of the times that are skipped or repeated, on that
+  day. By default a skipped time fires right after the gap, and a repeated one fires once, the first time. With
+  `dst: {{gap: skip}}` the tick of a gap is left out; `overlap: last` and `both` choose the other repetition, or both.
+- A *wildcard* cron (`*` first in the minute or the hour) keeps real time. The table counts the ticks of `*/15 * * * *`
+  in the two hours around the change: always those of two real hours, where offsets are multiples of 15 minutes.
 
 | change, UTC | local time | fixed cron | default | `overlap: last` | `overlap: both` | `*/15` | zones |
 |---|---|---|---|---|---|---|---|"""
