@@ -22,18 +22,18 @@ def hold(
     end: Annotated[bool, Parameter(negative=())] = False,
     at: Tenant = TENANT,
 ) -> None:
-    """Let nothing fire until an instant; without options, say whether that is so.
+    """Hold everything until an instant (a kill switch); without options, show the hold in force.
 
-    What is asked is answered and recorded meanwhile, and what was postponed happens afterwards, in order.
+    Requests are still answered and recorded; everything deferred happens afterwards, in order.
 
     Parameters
     ----------
     domain
         Only this domain: runs, notifications, intents, automation or scores; several times for several.
     until
-        When the hold ends by itself, within 30 days; without an offset in UTC.
+        When the hold ends by itself, within 30 days; UTC unless it has an offset.
     reason
-        Why, for the record and for everybody who meets it.
+        Why, for the ledger and for everybody affected.
     end
         End the hold now.
     """

@@ -25,7 +25,7 @@ class HoldRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     until: Moment
     """When it ends by itself: within 30 days."""
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=REASON_CHARS_MAX)]
-    """Why, for the record and for everybody who meets it."""
+    """Why, for the ledger and for everybody affected."""
 
 
 class HoldStatus(JsonView, frozen=True):

@@ -46,7 +46,7 @@ def create(
     name
         What it is called in lists and in the ledger.
     expires_at
-        The instant it ends at.
+        The instant at which it expires.
     """
     body = {"name": name, "scopes": scope, "expires_at": expires_at}
     request = check_value({field: value for field, value in body.items() if value is not None}, NewKey)
@@ -58,7 +58,7 @@ def create(
 
 @app.command(name="list")
 def list_(*, at: Tenant = TENANT) -> None:
-    """Every key of the tenant, newest first, revoked ones too."""
+    """List the tenant's keys, newest first, including revoked ones."""
     page: Page[KeyView] = Page(_tenants(at, lambda tenants: tenants.keys()))
     columns = ("key_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
     show(page, json=at.json, columns=columns, empty="No keys.")
@@ -66,14 +66,14 @@ def list_(*, at: Tenant = TENANT) -> None:
 
 @app.command
 def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Noted = NOTED) -> None:
-    """Give a key a new secret; the old one lives on for a while.
+    """Give a key a new secret; the old one stays valid for a while.
 
     Parameters
     ----------
     key_id
         The key.
     overlap_s
-        Seconds the old secret lives on.
+        Seconds for which the old secret stays valid.
     """
     request = check_value({"overlap_s": overlap_s}, Rotation)
     show(_tenants(at, lambda tenants: tenants.rotate_key(key_id, request)), json=at.json)
@@ -81,7 +81,7 @@ def rotate(key_id: str, /, *, overlap_s: int = 86_400, at: Noted = NOTED) -> Non
 
 @app.command
 def revoke(key_id: str, /, *, at: Noted = NOTED) -> None:
-    """End a key at once, both its secrets.
+    """Revoke a key at once, with both its secrets.
 
     Parameters
     ----------

@@ -58,9 +58,9 @@ def show_(section: str | None = None, /, *, at: Tenant = TENANT) -> None:
 
 @app.command
 def check(file: File | None = None, /, *, tenant: OfTenant = None, at: At = AT) -> int:
-    """Say whether a policy can work and what it would change; records nothing.
+    """Check a policy and show what it would change; record nothing.
 
-    Without a file it is the policy of the configuration. Exits with 65 when it cannot work.
+    Without a file it checks the configuration's policy. Exits with 65 if it cannot work.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ def rollback(*, to_version: int | None = None, note: str | None = None, tenant: 
     Parameters
     ----------
     to_version
-        The version that is wanted, as `betimes policy history` numbers them; 0: none. Without it, the latest change
-        that was not rolled back yet is undone; again, the one before.
+        The version to restore, as `betimes policy history` numbers them; 0: none. By default the latest change that
+        was not rolled back yet is undone; run it again for the one before.
     note
         Why, for the record.
     tenant

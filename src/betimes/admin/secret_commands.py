@@ -15,13 +15,13 @@ app = App(name="secrets", help="Signing secrets in the database.", help_format="
 
 @app.command
 def key() -> None:
-    """Make a key for encryption.keys; it is shown and kept nowhere."""
+    """Make a key for encryption.keys; it is printed and stored nowhere."""
     say(b64encode(token_bytes(32)).decode())
 
 
 @app.command
 def reseal(*, at: At = AT) -> None:
-    """Encrypt every stored secret with the first of encryption.keys; the others are needed no longer afterwards.
+    """Encrypt every stored secret with the first of encryption.keys; afterwards the other keys are no longer needed.
 
     Older segments of the ledger stay as they are until they are pruned: rotate secrets that were plain text.
     """

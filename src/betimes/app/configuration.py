@@ -59,7 +59,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     host: str = "127.0.0.1"
     """Loopback by default; put a reverse proxy in front of anything else."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8080
-    """0 takes any free one, which is told on standard output."""
+    """0 takes any free one and prints it."""
     limits: ConnectionLimits = ConnectionLimits()
     """What connections and requests may cost before a key is looked at."""
     dev: bool = False

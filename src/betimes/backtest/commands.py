@@ -33,7 +33,7 @@ def _option(help: str, **more: Any) -> Parameter:
 Policies = Annotated[
     tuple[Path, ...],
     _option(
-        "A policy to try, as TOML, YAML or JSON; '-' reads JSON from standard input. Say it again for another.",
+        "A policy to try, as TOML, YAML or JSON; '-' reads JSON from standard input. Repeat it for another.",
         allow_leading_hyphen=True,
         negative=(),
     ),
@@ -42,12 +42,12 @@ Sweeps = Annotated[
     tuple[str, ...],
     _option(
         "A setting and values to try, such as notifications.fatigue.hour.cap=6,8,10, on each policy, or on the one in "
-        "force if none is named. Say it again for another; every combination is tried.",
+        "force if none is named. Repeat it for another; every combination is tried.",
         negative=(),
     ),
 ]
 Since = Annotated[
-    str | None, _option("From this instant on; what came before is only taken in. Default: from the beginning.")
+    str | None, _option("From this instant on; earlier traffic only builds up the state. Default: from the beginning.")
 ]
 Until = Annotated[str | None, _option("Up to this instant. Default: to the end.")]
 OnlyTenant = Annotated[str | None, _option("Only this tenant's traffic.")]
@@ -67,7 +67,8 @@ Samples = Annotated[
     ),
 ]
 Subjects = Annotated[
-    str | None, _option("Only a sample: so many people, accounts and the like, or a share such as 10%. Default: all.")
+    str | None,
+    _option("Only a sample: a number of users, accounts and the like, or a share such as 10%. Default: all."),
 ]
 Seed = Annotated[int, _option("Chooses another sample of the same size.")]
 Jobs = Annotated[int | None, _option("Processes to use. Default: as many as there are cores.")]
@@ -89,7 +90,7 @@ def backtest(
     jobs: Jobs = None,
     at: At = AT,
 ) -> None:
-    """Say what other policies would have changed in the recorded traffic; nothing is changed.
+    """Show what other policies would have changed in the recorded traffic; change nothing.
 
     The commands that came from outside are decided again under each policy, at their own instants. First it says how
     well the recorded policy is reproduced, then what each other one would have changed. A policy that cannot work is

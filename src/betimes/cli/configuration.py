@@ -9,7 +9,7 @@ from betimes.core.errors import Invalid
 
 
 def config(*, at: At = AT) -> None:
-    """Check the configuration and show what file, environment and defaults come to; secrets are left out."""
+    """Check the configuration and show all effective settings, without secrets."""
     if at.url:
         raise Invalid(
             "this command checks the configuration here; leave --url out", (("url", "not with this command"),)

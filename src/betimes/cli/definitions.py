@@ -57,7 +57,7 @@ class DefinitionCommands:
         app = App(name=self.noun, help=f"{self.noun.capitalize()}s.", help_format="plaintext")
         article = "an" if self.noun[0] in "aeiou" else "a"
         self._add_show_and_delete(app, article)
-        for verb, help in (("enable", "Let {} {} go on."), ("disable", "Stop {} {}.")):
+        for verb, help in (("enable", "Enable {} {}."), ("disable", "Disable {} {}.")):
             app.command(self._switch(verb), name=verb, help=help.format(article, self.noun))
         self._add_list(app)
         self._add_put(app, article)
@@ -71,7 +71,7 @@ class DefinitionCommands:
             for_tenant(at, lambda bt: self.service(bt).delete(id))
             show({f"{self.noun}_id": id, "status": "deleted"}, json=at.json)
 
-        app.command(show_, name="show", help=f"One {self.noun}, with its state.")
+        app.command(show_, name="show", help=f"Show one {self.noun} with its state.")
         app.command(delete, name="delete", help=f"Delete {article} {self.noun}.")
 
     def _switch(self, verb: str) -> Callable[..., None]:
@@ -92,7 +92,7 @@ class DefinitionCommands:
             page = for_tenant(at, lambda bt: self.service(bt).list(**vars(where), **vars(paging)))
             show(page, json=at.json, columns=self.columns, empty=f"No {self.noun}s.")
 
-        app.command(list_, name="list", help=f"{self.noun.capitalize()}s, the last created first.")
+        app.command(list_, name="list", help=f"List {self.noun}s, newest first.")
 
     def _add_put(self, app: App, article: str) -> None:
         def put(

@@ -72,7 +72,7 @@ class Readable(At):
     """Read from the server at this address instead of a database. Default: $BETIMES_URL, unless --db or --config is
     given."""
     api_key: Annotated[str | None, Parameter(env_var="BETIMES_KEY")] = None
-    """The key to show the server. Default: $BETIMES_KEY."""
+    """API key for the server. Default: $BETIMES_KEY."""
 
     @property
     def target(self) -> Target:
@@ -91,7 +91,7 @@ class Tenant(Readable):
     """The same, for one tenant."""
 
     tenant: Annotated[str, Parameter(env_var="BETIMES_TENANT")] = "default"
-    """Whose data is meant; a server with keys knows it from the key."""
+    """The tenant; on a server with API keys, the key determines it."""
 
     @property
     def caller(self) -> Caller:
@@ -128,7 +128,7 @@ class Paging:
     limit: int = 50
     """How many to show, up to 200."""
     cursor: str | None = None
-    """Where to go on."""
+    """Continue at this cursor, which the page before shows."""
 
 
 @contextmanager

@@ -16,18 +16,18 @@ PROCESSES_MAX = 200
 def tick(
     *, limit: int = 1_000, max_s: float = 10.0, tenant: str | None = None, app: str | None = None, at: At = AT
 ) -> None:
-    """Do one bounded pass over alarms, effects and due intents; says what is still due.
+    """Do one bounded pass over alarms, effects and due intents, and report what is still due.
 
     Parameters
     ----------
     limit
-        Things to do at most.
+        Maximum number of things to do.
     max_s
         Seconds after which to stop early.
     tenant
         Ring only this tenant's alarms.
     app
-        module:name of a Betimes of your own, with its handlers, schedules and sensors.
+        Your own Betimes as module:name, with its handlers, schedules and sensors.
     """
 
     async def work(application: Application) -> TickResult:

@@ -14,7 +14,7 @@ from betimes.cli.options import AT, At
 from betimes.cli.output import announce, announce_json
 
 _VIRTUAL_CLOCK_HELP = (
-    "Let time stand still at this instant, such as 2026-01-01T00:00:00Z, until POST /v1/clock moves it; without "
+    "A virtual clock that stands at this instant, such as 2026-01-01T00:00:00Z, until POST /v1/clock moves it; without "
     "--db everything is kept in memory. For tests."
 )
 Announce = Callable[[Mapping[str, Any]], None]
@@ -30,24 +30,24 @@ class ServeArguments:
     host: str | None = None
     """Address to listen on; loopback by default."""
     port: int | None = None
-    """Port to listen on, 8080 by default; 0 takes any free one, which is told on standard output."""
+    """Port to listen on, 8080 by default; 0 takes any free one and prints it."""
     dev: Annotated[bool | None, Parameter(negative=())] = None
-    """No keys, loopback only, tenant from X-Tenant, loopback webhooks allowed."""
+    """Development mode: no API keys, loopback only, tenant from X-Tenant, loopback webhooks allowed."""
     virtual_clock: Annotated[str | None, Parameter(help=_VIRTUAL_CLOCK_HELP)] = None
     role: Role = "all"
     """all, api (HTTP only) or worker (alarms, effects and intents only)."""
     app: str | None = None
-    """module:name of a Betimes of your own, with its handlers, schedules and sensors."""
+    """Your own Betimes as module:name, with its handlers, schedules and sensors."""
     config: Path | None = None
     """Configuration file."""
     json: Annotated[bool, Parameter(negative=())] = False
-    """Announce in JSON, one line."""
+    """Print the address as one line of JSON."""
 
 
 def serve(*, given: ServeArguments = ServeArguments()) -> None:  # noqa: B008 — frozen
-    """Serve the HTTP API, ring alarms and carry out effects, until SIGTERM or Ctrl-C; then finish what was accepted.
+    """Serve the HTTP API, ring alarms and carry out effects, until SIGTERM or Ctrl-C; then finish accepted work.
 
-    SIGHUP reads the configuration again and puts its policy in force.
+    SIGHUP re-reads the configuration and puts its policy in force.
     """
     target = Target(db=given.db, config=given.config, app=given.app)
     options = ServeOptions(
@@ -62,7 +62,7 @@ def worker(*, app: str | None = None, at: At = AT) -> None:
     Parameters
     ----------
     app
-        module:name of a Betimes of your own, with its handlers, schedules and sensors.
+        Your own Betimes as module:name, with its handlers, schedules and sensors.
     """
     current_wiring().serve(at.local(app=app), ServeOptions(role="worker"), _announcer(at.json))
 

@@ -21,13 +21,12 @@ Open = Callable[[str], bool]
 
 def console(
     *,
-    url: Annotated[str, Parameter(help="Address of a server that runs.")] = LOCAL,
+    url: Annotated[str, Parameter(help="Address of a running server.")] = LOCAL,
     db: Annotated[str | None, Parameter(help="Database of the server to start if none answers there.")] = None,
 ) -> None:
-    """Open the console in a browser: at the server that answers at --url, else at one started here without keys.
+    """Open the console in a browser: of the server at --url if it answers, else of one started here without keys.
 
-    A server that is started here is for this machine alone and serves until Ctrl-C. Where there is no browser, the
-    address is printed.
+    A server started here listens on this machine only, until Ctrl-C. Without a browser, the address is printed.
     """
     address = url.rstrip("/")
     if not address.startswith(("http://", "https://")):

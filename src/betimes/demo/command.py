@@ -40,10 +40,10 @@ Nothing of it is left. Now with your own data, durable:
 Port = Annotated[
     int, Parameter(help="Where its API listens, on this machine only; any free port if this one is taken, or 0.")
 ]
-Json = Annotated[bool, Parameter(help="Tell it in JSON, one line for each thing that happens.", negative=())]
+Json = Annotated[bool, Parameter(help="Print JSON, one line for each event.", negative=())]
 UNWATCHED_S = 45.0
 SECONDS_HELP = (
-    "The real time they take, after which it ends; 0 leaves the town out. By default it goes on until Ctrl-C."
+    "Real time in which to show them, after which it ends; 0 leaves the town out. By default it runs until Ctrl-C."
 )
 STOPPED = StoryLine(scene="Ctrl-C", what="Stopped before its end.")
 INTERRUPTED = 128 + signal.SIGINT
@@ -51,17 +51,17 @@ INTERRUPTED = 128 + signal.SIGINT
 
 def demo(
     *,
-    people: Annotated[int, Parameter(help="How many live in the town.")] = 300,
-    days: Annotated[int, Parameter(help="How many of its days are told.")] = 3,
+    people: Annotated[int, Parameter(help="Number of users in the town.")] = 300,
+    days: Annotated[int, Parameter(help="Number of days to show.")] = 3,
     seconds: Annotated[float | None, Parameter(help=SECONDS_HELP)] = None,
     port: Port = 8080,
     json: Json = False,
 ) -> int:
-    """Show what betimes does: a story of its domains in a few seconds, then a town at work, with console and API.
+    """Show what betimes does: a story of its domains in a few seconds, then a simulated town, with console and API.
 
     Both are in virtual time. The town is on SQLite in a temporary folder and lives until Ctrl-C, or without a terminal
-    for less than a minute; nothing is left behind. Ctrl-C in the town tells what its days came to and exits with 0; in
-    the story it exits with 130.
+    for less than a minute; nothing is left behind. Ctrl-C in the town prints a summary and exits with 0; in the
+    story it exits with 130.
     """
     if seconds is None and (json or not sys.stdout.isatty()):
         seconds = UNWATCHED_S

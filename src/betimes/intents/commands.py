@@ -32,7 +32,7 @@ intent = DefinitionCommands(
 
 @intent.command
 def pending(*, user: str | None = None, paging: Paging = PAGING, at: Tenant = TENANT) -> None:
-    """Intents that are due and that nobody works on.
+    """List intents that are due and unclaimed.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def pending(*, user: str | None = None, paging: Paging = PAGING, at: Tenant = TE
 
 @intent.command
 def check(file: File, /, *, at: Writable = WRITABLE) -> int:
-    """Say whether an intent is valid and when it would be looked at; records nothing. Exits with 65 when it is not.
+    """Check whether an intent is valid and show its first check; record nothing. Exits with 65 if it is not valid.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class LedgerOptions:
     key: str | None = None
     """Only what this idempotency key or event id led to."""
     correlation_id: str | None = None
-    """Only what belongs together under this id."""
+    """Only segments with this correlation id."""
     since: datetime | None = None
     """Not before this instant."""
     until: datetime | None = None
@@ -64,7 +64,7 @@ def ledger(
     Parameters
     ----------
     oldest_first
-        In the order it was committed.
+        In commit order, instead of newest first.
     """
     order: Order = "asc" if oldest_first else "desc"
     page = ask_ledger(at, lambda ledger: ledger.segments(vars(where), order=order, **vars(paging)))
@@ -93,12 +93,12 @@ def _ledger_line(segment: SegmentView, *, with_note: bool) -> dict[str, Any]:
 
 
 def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
-    """Say why a segment was decided as it was: every rule that was looked at, with the values it saw.
+    """Explain the decision of a segment: every rule that was checked, with the values it saw.
 
     Parameters
     ----------
     segment_id
-        As answers carry it: kind:id:version.
+        Its id, as answers show it: kind:id:version.
     """
     try:  # a malformed one is a mistake in the command, not a missing segment
         parse_segment_handle(at.tenant, segment_id)
@@ -141,18 +141,17 @@ class VerifyOptions:
     kind: str | None = None
     """Only streams of this kind."""
     head: str | None = None
-    """A head that was noted elsewhere, as an earlier verify printed it: the database must not be shorter."""
+    """The head that an earlier verify printed: the database must not be shorter."""
     record: Annotated[bool, Parameter(negative="--no-record")] = True
-    """Put it on record; without, nothing is added, as to a copy that shall stay as it is.
-
-    A database of an older version is brought up to date by opening it all the same.
+    """Record the run on the ledger; --no-record adds nothing, for a copy that must not change. Opening a database of
+    an older version migrates it in any case.
     """
 
 
 def verify(*, tenant: str | None = None, of: VerifyOptions = VerifyOptions(), at: At = AT) -> int:  # noqa: B008 — frozen
     """Replay the ledger and compare it with what is stored, byte for byte; exits with 65 when something differs.
 
-    When it ran and what came of it is put on the ledger, behind what was verified.
+    The run and its result are recorded on the ledger, behind the verified history.
 
     Parameters
     ----------
@@ -198,12 +197,12 @@ async def _verify(
 def prune(
     *, history_days: float | None = None, effects_days: float = 7.0, tenant: str | None = None, at: At = AT
 ) -> None:
-    """Replace old history by one checkpoint a stream, and forget expired keys and calls that ended long ago.
+    """Replace old history by one checkpoint per stream, and remove expired keys and calls that ended long ago.
 
     Parameters
     ----------
     history_days
-        Segments older than this many days are replaced; left out, history is kept for ever.
+        Segments older than this many days are replaced. Default: history is kept for ever.
     effects_days
         Calls that ended longer ago are removed; dead letters are kept.
     tenant
@@ -239,7 +238,7 @@ def _tell(view: dict[str, Any], findings: list[LedgerFinding], at: At) -> None:
 
 
 def export(path: str, /, *, at: At = AT) -> None:
-    """Bring a lake of Parquet files up to date with the ledger; run it again at any time.
+    """Export the ledger to Parquet files, incrementally; run it again at any time.
 
     Parameters
     ----------

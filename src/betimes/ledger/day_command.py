@@ -32,18 +32,18 @@ def day(
     account: Annotated[bool, Parameter(negative=())] = False,
     at: Tenant = TENANT,
 ) -> None:
-    """Show a day of a person: what they were told and not told, what ran, what waits.
+    """Show a user's day: notifications sent and not sent, runs, and waiting items.
 
-    The day of the account of the same name is part of it, in the person's hours.
+    The day of the account of the same name is included, in the user's local time.
 
     Parameters
     ----------
     id
-        The person, or with --account the account; also an account whose name no person has.
+        The user, or with --account the account; an account also if no user has that name.
     date
         The day in their own zone, such as 2026-11-17; today by default.
     account
-        Show an account, without the person of that name.
+        Show only the account, not the user of the same name.
     """
     wanted = _parse_day(date)
     with doubting_key(at):

@@ -15,7 +15,7 @@ from betimes.engine.replay import VerifyReport, verify
 
 
 def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = AT) -> int:
-    """Name every row that cannot be read or does not fit its history, and what a repair would do.
+    """List every row that cannot be read or does not fit its history, and what a repair would do.
 
     Nothing is changed without --repair. A repair is a segment of its own in the stream's history, so that everybody can
     see it and verify still holds; what cannot be read stays where it is. Exits with 65 when something is left.
@@ -23,7 +23,7 @@ def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = 
     Parameters
     ----------
     repair
-        Mend what can be mended and set aside what cannot.
+        Repair what can be repaired and set aside the rest.
     """
     with progress("examining", json=at.json):
         ailments, report, clock = on(at.target, lambda application: _examine(application, repair=repair))

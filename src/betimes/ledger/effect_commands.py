@@ -23,9 +23,9 @@ COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attemp
 SERVED_COLUMNS = ("effect_id", "target", *COLUMNS[3:])
 """Of the list that a server tells, which knows one tenant and no executors."""
 T = TypeVar("T")
-EffectName = Annotated[str, Parameter(help="As it is listed.")]
+EffectName = Annotated[str, Parameter(help="Its id, as `effects list` shows it.")]
 
-app = App(name="effects", help="Effects: what is owed to the outside, and dead letters.", help_format="plaintext")
+app = App(name="effects", help="Effects: pending calls and dead letters.", help_format="plaintext")
 
 
 @app.command(name="list")
@@ -37,7 +37,7 @@ def list_(
     limit: int = 50,
     at: Readable = READABLE,
 ) -> None:
-    """Effects of a tenant, or of all, in order of their ids; a server tells the newest of one tenant.
+    """List effects of one tenant or of all, by id; with --url, the newest of the key's tenant.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def list_(
     tenant
         Only those of this tenant.
     limit
-        How many to show, up to 1000; a server tells up to 200.
+        How many to show, up to 1000; with --url up to 200.
     """
     if not 1 <= limit <= PAGE_MAX:
         raise Invalid(f"a list has 1 to {PAGE_MAX:,} effects", (("limit", f"1 to {PAGE_MAX:,}"),))

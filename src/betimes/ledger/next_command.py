@@ -27,21 +27,21 @@ def next_(
     paging: Paging = Paging(limit=20),  # noqa: B008 — frozen
     at: Tenant = TENANT,
 ) -> None:
-    """Say what comes next: how much of each kind, and what waits, soonest first.
+    """Show what comes next: counts by kind, and waiting items, soonest first.
 
-    All that waits in one stream, such as a person's inbox, is on the page on which the first of it stands; so the next
-    page may begin with an earlier time than this one ends with.
+    All items of one stream, such as a user's inbox, are on the page of its first item; so the next page may begin
+    earlier than this one ends.
 
     Parameters
     ----------
     hours
         How far to look ahead.
     kinds
-        Only these kinds of streams, with commas: inbox,account,schedule.
+        Only these kinds of streams, comma-separated: inbox,account,schedule.
     reason
-        Only what waits for this reason, such as QUIET_HOURS.
+        Only items that wait for this reason, such as QUIET_HOURS.
     zone
-        The zone that times are shown in.
+        Time zone for display.
     """
     check_zone(zone)
     if not 0 < hours <= HOURS_MAX:

@@ -53,16 +53,16 @@ def status(
     zone: str = "UTC",
     at: Tenant = TENANT,
 ) -> None:
-    """Say on one screen what was decided in the last hour, what is due, and what is stuck.
+    """Show on one screen what was decided in the last hour, what is due, and what is stuck.
 
     Parameters
     ----------
     watch
-        Show it again and again, until Ctrl-C.
+        Refresh until Ctrl-C.
     every_s
-        Seconds between two looks, with --watch.
+        Seconds between refreshes, with --watch.
     zone
-        The zone that times are shown in.
+        Time zone for display.
     """
     if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
         raise Invalid(f"look at most every {EVERY_S_MIN} s", (("every_s", f"{EVERY_S_MIN} to {EVERY_S_MAX:,}"),))

@@ -19,13 +19,13 @@ HOLDER = "betimes-tally-rebuild"
 
 @app.command
 def status(*, at: At = AT) -> None:
-    """Say how far the ledger is counted and who counts."""
+    """Show how far the ledger is counted, and by which process."""
     show(on(at.target, _status), json=at.json)
 
 
 @app.command
 def rebuild(*, at: At = AT) -> None:
-    """Count all outcomes of the ledger again; what was pruned from it is not counted any more."""
+    """Count all outcomes of the ledger again, without pruned history."""
     with progress("counting", json=at.json) as bar:
         report = on(at.target, lambda application: _rebuild(application, bar))
     show(report, json=at.json)

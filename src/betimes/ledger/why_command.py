@@ -62,12 +62,12 @@ class WhyView(JsonView, frozen=True, kw_only=True):
 
 
 def why(name: str, /, *, at: Tenant = TENANT) -> None:
-    """Say why something was decided: of a segment, event id, key, person, account, schedule, sensor or intent.
+    """Explain a decision: by segment, event id, idempotency key, user, account, schedule, sensor or intent.
 
     Parameters
     ----------
     name
-        What is asked about, as answers and lists call it.
+        Its id, as answers and lists show it.
     """
     caller = Caller(at.tenant, "cli")
     with doubting_key(at):

@@ -10,7 +10,7 @@ from betimes.cli.options import NOTED, PAGING, TENANT, Noted, Paging, Tenant, sh
 
 notification = App(
     name="notification",
-    help="Notifications: what became of one; cancel or release one that waits.",
+    help="Notifications: show one; cancel or release a waiting one.",
     help_format="plaintext",
 )
 
@@ -20,36 +20,36 @@ EventId = Annotated[str, Parameter(help="The id it was sent under.")]
 
 @notification.command(name="show")
 def show_(event_id: EventId, /, *, at: Tenant = TENANT) -> None:
-    """Say what became of a notification."""
+    """Show the status of a notification."""
     show_answer(at, lambda bt: bt.notifications.notification(event_id, trace=at.json))
 
 
 @notification.command
 def cancel(event_id: EventId, /, *, at: Noted = NOTED) -> None:
-    """Cancel a notification that waits: nobody hears it."""
+    """Cancel a waiting notification: it is never sent."""
     show_answer(at, lambda bt: bt.notifications.cancel(event_id, trace=at.json))
 
 
 @notification.command
 def release(event_id: EventId, /, *, at: Noted = NOTED) -> None:
-    """Send a notification that waits now, unless it has expired or the person is banned or opted out."""
+    """Send a waiting notification now, unless it has expired or the user is banned or opted out."""
     show_answer(at, lambda bt: bt.notifications.release(event_id, trace=at.json))
 
 
 @inbox.command(name="show")
 def show_inbox(user_id: str, /, *, at: Tenant = TENANT) -> None:
-    """Show what a person was told lately against the caps, until when it is quiet, and what waits."""
+    """Show a user's recent notifications against the caps, the end of quiet hours, and waiting items."""
     show_answer(at, lambda bt: bt.notifications.notification_state(user_id))
 
 
 @inbox.command
 def messages(user_id: str, /, *, unread: bool | None = None, paging: Paging = PAGING, at: Tenant = TENANT) -> None:
-    """List a person's in-app messages, newest first.
+    """List a user's in-app messages, newest first.
 
     Parameters
     ----------
     unread
-        Only those that were not read yet, or only those that were.
+        Only unread messages, or only read ones.
     """
     show_answer(
         at,
@@ -60,5 +60,5 @@ def messages(user_id: str, /, *, unread: bool | None = None, paging: Paging = PA
 
 @inbox.command
 def preferences(user_id: str, /, *, at: Tenant = TENANT) -> None:
-    """Show a person's zone, quiet hours, opt-outs, digest windows and addresses."""
+    """Show a user's zone, quiet hours, opt-outs, digest windows and addresses."""
     show_answer(at, lambda bt: bt.notifications.preferences(user_id))

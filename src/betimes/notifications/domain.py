@@ -107,7 +107,7 @@ DOMAIN = Domain(
         ),
     ),
     commands={
-        "notification": "Notifications: what became of one; cancel or release one that waits.",
-        "inbox": "A person's inbox: what waits, what was delivered, what they prefer.",
+        "notification": "Notifications: show one; cancel or release a waiting one.",
+        "inbox": "A user's inbox: waiting items, deliveries, preferences.",
     },
 )

@@ -19,13 +19,13 @@ run = App(name="run", help="Runs.", help_format="plaintext")
 
 @trigger.command(name="show")
 def show_trigger(key: TriggerKey, /, *, at: Tenant = TENANT) -> None:
-    """Say what became of a trigger."""
+    """Show the status of a trigger."""
     show_answer(at, lambda bt: bt.runs.trigger_status(key))
 
 
 @trigger.command
 def cancel(key: TriggerKey, /, *, at: Noted = NOTED) -> None:
-    """Drop a trigger that waits, with all that joined it."""
+    """Drop a waiting trigger and all triggers that joined it."""
     show_answer(at, lambda bt: bt.runs.cancel_trigger(key))
 
 
@@ -41,7 +41,7 @@ class RunOptions:
     trigger_type: str | None = None
     """Only those of this type."""
     handler: RunHandler | None = None
-    """Only those that these carry out: python, webhook or claim."""
+    """Only runs with this kind of handler: python, webhook or claim."""
 
 
 @run.command(name="list")
@@ -58,5 +58,5 @@ def show_run(run_id: str, /, *, at: Tenant = TENANT) -> None:
 
 @run.command
 def account(account_id: str, /, *, at: Tenant = TENANT) -> None:
-    """Show the counters of an account: what it used up, what waits, when it may run again."""
+    """Show an account's counters: usage, waiting triggers, when it may run again."""
     show_answer(at, lambda bt: bt.runs.run_state(account_id))

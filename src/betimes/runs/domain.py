@@ -86,7 +86,7 @@ DOMAIN = Domain(
     variations={"account": VARIATIONS},
     backtest=BacktestRules(costs=(RunAllowed,), starts={"run": StartRun}, parts=frozenset({"run"})),
     commands={
-        "trigger": "Triggers: what became of one; cancel one that waits.",
+        "trigger": "Triggers: show one; cancel a waiting one.",
         "run": "Runs that were admitted, and the counters of an account.",
     },
 )

@@ -62,7 +62,7 @@ schedule = DefinitionCommands(
 
 @schedule.command
 def trigger(schedule_id: str, /, *, at: Noted = NOTED) -> None:
-    """Let a schedule tick now, whatever its status."""
+    """Make a schedule tick now, whatever its status."""
     show_answer(at, lambda bt: bt.schedules.trigger(schedule_id))
 
 

@@ -33,14 +33,14 @@ class ScoreOptions:
 
 @score.command(name="list")
 def list_scores(*, where: ScoreOptions = ScoreOptions(), paging: Paging = PAGING, at: Tenant = TENANT) -> None:  # noqa: B008 — frozen
-    """List scores, the last created first."""
+    """List scores, newest first."""
     columns = ("user_id", "score", "effective_score", "game_status", "chapter", "grace_ends_at", "hours_overdue")
     show_answer(at, lambda bt: bt.scores.list(**vars(where), **vars(paging)), columns=columns, empty="No scores.")
 
 
 @score.command(name="show")
 def show_score(user_id: str, /, *, at: Tenant = TENANT) -> None:
-    """Show one score, and what becomes of it if nobody acts."""
+    """Show one score, and its forecast without activity."""
     show_answer(at, lambda bt: bt.scores.get(user_id))
 
 
@@ -48,7 +48,7 @@ def show_score(user_id: str, /, *, at: Tenant = TENANT) -> None:
 def history(
     user_id: str, /, *, event_type: HistoryType | None = None, paging: Paging = PAGING, at: Tenant = TENANT
 ) -> None:
-    """List what happened to a score, newest first.
+    """List the history of a score, newest first.
 
     Parameters
     ----------
@@ -66,16 +66,16 @@ def sweep(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     at: At = AT,
 ) -> None:
-    """Let every score that is due decay, to the end.
+    """Apply decay to every score that is due, until none is left.
 
     Parameters
     ----------
     tenant
         Sweep only this tenant's scores.
     limit
-        Scores to take at most.
+        Maximum number of scores.
     dry_run
-        Only say what would happen.
+        Only show what would happen.
     """
     with progress("sweeping", json=at.json) as bar:
 

@@ -59,5 +59,5 @@ DOMAIN = Domain(
     subjects=(SubjectStreams("user_id", "score"),),
     variations={"score": VARIATIONS},
     backtest=BacktestRules(sweeps={"score": SweepScore}),
-    commands={"score": "Scores and what became of them.", "sweep": "Let every score that is due decay."},
+    commands={"score": "Scores and their history.", "sweep": "Apply decay to every score that is due."},
 )

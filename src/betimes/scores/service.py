@@ -331,7 +331,7 @@ class Scores(Sweeps):
     async def history(
         self, user_id: str, *, event_type: HistoryType | None = None, limit: int = 50, cursor: str | None = None
     ) -> Page[HistoryEntry]:
-        """List what happened to a score, newest first."""
+        """List the history of a score, newest first."""
         filters = ["score history", self.caller.tenant, user_id, event_type]
         stream = self.stream(KIND, user_id)
         if stream not in await self.engine.store.load([stream]):

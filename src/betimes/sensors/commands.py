@@ -43,7 +43,7 @@ def evaluate(
     Parameters
     ----------
     dry_run
-        Only say what would happen.
+        Only show what would happen.
     """
     show_answer(at, lambda bt: bt.sensors.evaluate(sensor_id, dry_run=dry_run))
 
@@ -57,7 +57,7 @@ def evaluations(
     Parameters
     ----------
     message_id
-        Only what became of this message.
+        Only the evaluation of this message.
     """
     columns = ("evaluated_at", "status", "cause", "message_id", "cursor", "error")
     show_answer(
@@ -84,7 +84,7 @@ def cursor(
     cursor
         The cursor as JSON, such as '"order-7"'; without one the evaluator starts anew.
     state_version
-        Of the sensor as it was read; refused if it has moved since.
+        The sensor's state version as you read it; refused if it has changed since.
     """
     try:
         value = msgspec.json.decode(cursor)
