@@ -175,7 +175,7 @@ ROUTES = (
     _tenants.get(
         "/v1/policy",
         policy,
-        "What is in force",
+        "The policy in force",
         description="The tenant's own overrides, and what they come to on top of the deployment's policy.",
     ),
     _tenants.put(
@@ -191,7 +191,7 @@ ROUTES = (
     _tenants.post(
         "/v1/policy/check",
         check_policy,
-        "What these overrides would change",
+        "Check overrides and show what they would change",
         description="A dry run: nothing is changed or recorded. With `Content-Type: application/toml` the body is the "
         "overrides as a document, and errors say their lines.",
         toml_field="overrides",
@@ -202,7 +202,7 @@ ROUTES = (
     _tenants.post(
         "/v1/policy/rollback",
         rollback_policy,
-        "Put earlier overrides in force again",
+        "Roll back to earlier overrides",
         keeps_answer="rollbacks",
         conditional=True,
         description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
@@ -225,13 +225,11 @@ ROUTES = (
         description="Every section with its fields, their defaults and bounds.",
         reply=dict,
     ),
-    _tenants.get(
-        "/v1/policies/{fingerprint}", Tenants.policy_named, "A policy by the fingerprint that a segment names"
-    ),
+    _tenants.get("/v1/policies/{fingerprint}", Tenants.policy_named, "A policy by its fingerprint"),
     _tenants.post(
         "/v1/keys",
         create_key,
-        "Make a key",
+        "Create a key",
         description="For the caller's own tenant. Its secret is in this answer and nowhere else; a replay has `null`.",
         status=201,
         codes=((409, "TOO_MANY_KEYS"),),
@@ -242,7 +240,7 @@ ROUTES = (
     _tenants.post(
         "/v1/keys/{key_id}/rotate",
         rotate_key,
-        "Give a key a new secret",
+        "Rotate a key",
         description="Both live until `previous_expires_at`.",
         body_optional=True,
         codes=((409, "ROTATION_IN_PROGRESS"), (409, "NOT_A_KEY")),
@@ -252,7 +250,7 @@ ROUTES = (
     _tenants.post(
         "/v1/webhook-secret/rotate",
         rotate_webhook_secret,
-        "Sign outbound calls with a new secret",
+        "Rotate the secret that signs outbound calls",
         description="Shown once; both sign for `overlap_s`.",
         body_optional=True,
         example={"overlap_s": 86400},
@@ -260,7 +258,7 @@ ROUTES = (
     _tenants.get(
         "/v1/whoami",
         whoami,
-        "Whose key this is",
+        "The caller's tenant and scopes",
         scope=ANY_KEY,
         description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
         "the console sends it at each click that reveals some.",
@@ -269,14 +267,14 @@ ROUTES = (
     _tenants.put(
         "/v1/hold",
         Tenants.set_hold,
-        "Let nothing fire",
+        "Hold everything, or some domains",
         description="Until that instant, or until it is ended: no alarm of these domains rings, no schedule ticks, "
         "nothing is sent, called or handed out. Requests are answered and recorded as ever. Afterwards all that was "
         "postponed happens, in order. Meanwhile every answer carries the header "
         f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
         example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
     ),
-    _tenants.delete("/v1/hold", Tenants.end_hold, "Let everything fire again"),
+    _tenants.delete("/v1/hold", Tenants.end_hold, "End the hold"),
     _tenants.post(
         "/v1/prune",
         Tenants.prune,

@@ -87,7 +87,7 @@ ROUTES = (
     _post(
         "/v1/sessions/current/operate",
         operate,
-        "Let the session act for 15 minutes",
+        "Elevate the session for 15 minutes",
         description="It has all scopes of its key until then; the key must be shown once more.",
         codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE"), (403, "ACTIONS_OFF")),
     ),

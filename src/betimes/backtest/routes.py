@@ -79,7 +79,7 @@ ROUTES = (
     _calls.post(
         "/v1/backtests",
         ask_for,
-        "Have other overrides tried on the recorded traffic",
+        "Start a backtest of other overrides on the recorded traffic",
         description="What the tenant's commands would have led to under each policy, held against the recorded one. "
         "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
@@ -93,17 +93,17 @@ ROUTES = (
         },
     ),
     _calls.get("/v1/backtests", Backtests.backtests, "Backtests, newest first"),
-    _calls.get("/v1/backtests/{backtest_id}", Backtests.get, "How far a backtest is, and what came of it"),
+    _calls.get("/v1/backtests/{backtest_id}", Backtests.get, "Progress and result of a backtest"),
     _calls.get(
         "/v1/backtests/{backtest_id}/report",
         report,
-        "Its result as a page with charts",
+        "Report of a backtest as a page with charts",
         description="One page of HTML that fetches and runs nothing.",
         reply=str,
         media_type="text/html",
         codes=((409, "BACKTEST_NOT_DONE"),),
     ),
-    _calls.post("/v1/backtests/estimate", Backtests.estimate, "How much a backtest would take", dry_run=True),
+    _calls.post("/v1/backtests/estimate", Backtests.estimate, "Estimate the work of a backtest", dry_run=True),
     _calls.get(
         "/v1/backtests/{backtest_id}/flips",
         Backtests.flips,
@@ -113,7 +113,7 @@ ROUTES = (
     _calls.get(
         "/v1/backtests/{backtest_id}/stream",
         stream,
-        "A backtest as it goes on",
+        "Live progress of a backtest",
         description="Server-sent events: `event: progress` whenever it has come further; it ends with the backtest.",
         reply=str,
         events={"progress": BacktestView},
@@ -121,5 +121,5 @@ ROUTES = (
         time_limit_s=None,
         codes=((429, "TOO_MANY_STREAMS"),),
     ),
-    _calls.delete("/v1/backtests/{backtest_id}", Backtests.delete, "Forget a backtest"),
+    _calls.delete("/v1/backtests/{backtest_id}", Backtests.delete, "Delete a backtest"),
 )

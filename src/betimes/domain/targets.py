@@ -41,7 +41,7 @@ class TriggerTarget(_Target, tag="trigger", frozen=True, gc=False):
         ),
     ]
     account_id: Id | None = None
-    """Left out: the subject's own."""
+    """Default: the subject's own."""
 
 
 class NotificationTarget(_Target, tag="notification", frozen=True, gc=False):
@@ -51,12 +51,12 @@ class NotificationTarget(_Target, tag="notification", frozen=True, gc=False):
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     channels: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
     user_id: Id | None = None
-    """Left out: the subject's own."""
+    """Default: the subject's own."""
     priority_hint: Priority | None = None
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """Kept in UTC."""
     dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
-    """`{run_key}` in it stands for the key of the cause. Left out: a run's key, else the text says what is the same."""
+    """`{run_key}` in it stands for the key of the cause. Default: a run's key, else the text is compared."""
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class StreamName(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
 class CommandTarget(_Target, tag="command", frozen=True, gc=False):
     stream: StreamName
     command: dict[str, Any]
-    """As the stream's decider reads it: `type` names the command."""
+    """In the form that the stream's decider reads: `type` names the command."""
 
 
 class HandlerTarget(_Target, tag="handler", frozen=True, gc=False):

@@ -18,57 +18,58 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     queue_max: int = 10_000
     """Commands waiting in this process; the next one is refused as overloaded."""
     queue_tenant_max: int = 5_000
-    """The same of one tenant, so that no tenant takes all the room."""
+    """Commands of one tenant waiting in this process, so that no tenant fills the queue."""
     cache_chars_max: int = 256 * 1024 * 1024
-    """Encoded size of the states kept decoded."""
+    """Encoded size of all states in the cache."""
 
     command_chars_max: int = 256 * 1024
     """Encoded size of a command; a larger one is refused."""
     state_chars_max: int = 1024 * 1024
     """Encoded size of a state; a decision that leads to a larger one is refused."""
     events_chars_max: int = 1024 * 1024
-    """Encoded events, or verdict and reply, of one segment."""
+    """Encoded size of the events, or of verdict and reply, of one segment."""
     effect_chars_max: int = 256 * 1024
-    """Encoded payload of one effect."""
+    """Encoded size of the payload of one effect."""
     effects_max: int = 2_000
     """Effects of one decision."""
     wakes_before_command_max: int = 64
-    """Alarms rung ahead of one command in one turn; a command behind more waits for another turn."""
+    """Alarms rung before one command in one turn; a command behind more of them waits for another turn."""
 
     attempts_on_conflict_max: int = 5
-    """How often a turn that met a conflict is decided anew before its caller is told."""
+    """How often a turn with a conflict is decided again before its caller is told."""
     asked_after_conflict: int = 16
-    """Batches that lock before they decide, after one decided by what was cached met somebody else's work."""
+    """After a version conflict of an optimistic commit, this many batches lock before they decide."""
     unknown_resolve_s: float = 10.0
-    """How long an unknown commit outcome is looked into before its caller is told."""
+    """How long the engine tries to resolve an unknown commit outcome before it tells the caller."""
     retry_store_min_s: float = 0.05
-    """First pause when the store is unavailable; it doubles each time."""
+    """First backoff when the store is unavailable; it doubles each time."""
     retry_store_max_s: float = 2.0
-    """Longest pause when the store is unavailable."""
+    """Longest backoff when the store is unavailable."""
 
     poll_s: float = 0.5
-    """No timer is armed for longer: how late alarms and effects that other processes left are found at most."""
+    """Longest time between two looks at the store: how late alarms and effects left by other processes are found at
+    most."""
     snooze_min_s: float = 1.0
-    """First rest of an alarm whose wake failed; it doubles each time."""
+    """First backoff of an alarm whose wake failed; it doubles each time."""
     snooze_max_s: float = 300.0
-    """Longest rest of an alarm whose wake failed."""
+    """Longest backoff of an alarm whose wake failed."""
 
     calls_max: int = 64
     """Effects carried out at once in this process; one tenant alone takes up to three quarters of them."""
     call_pauses_s: tuple[float, ...] = CALL_PAUSES_S
-    """Retry policy of calls that have none of their own: the pause after the first attempt that failed, the second, and
-    so on; the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""
+    """Retry policy of calls without their own: the backoff after the first failed attempt, the second, and so on;
+    the last one is repeated. Each is up to a fifth longer, by a hash of the effect."""
     orphans_every_s: float = 60.0
-    """How often whoever works looks for calls that nobody takes."""
+    """How often workers look for orphaned calls, which no process takes."""
     clock_step_max_s: float = 60.0
-    """By how much the machine's clock may be stepped ahead at once; of a larger step nothing is believed for
-    `clock_hold_s`. Only stores that go by the machine's clock heed it."""
+    """Largest forward step of the machine's clock that is believed at once; a larger one is ignored for
+    `clock_hold_s`. Only for stores that use the machine's clock."""
     clock_hold_s: float = 300.0
-    """For how long a larger step ahead is not believed: time goes on as if there had been none."""
+    """How long a larger forward step is ignored: time continues as if there had been none."""
     send_recovery_s: float = 2.0
-    """Age at which a command to another stream that its process has not applied is applied by any other."""
+    """Age at which another process applies a command between streams that its own process has not applied."""
     drain_s: float = 10.0
-    """How long closing waits for what is under way."""
+    """How long closing waits for work in progress."""
 
     key_retention_s: int = 7 * 86_400
     """How long an idempotency key is kept after its segment and whatever that segment promised."""

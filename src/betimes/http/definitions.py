@@ -151,7 +151,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
             self.calls.delete(
                 self.one_path,
                 self.delete,
-                self._phrase("Remove {a} {noun}"),
+                self._phrase("Delete {a} {noun}"),
                 description="Its history stays on the ledger.",
                 codes=_CHANGED,
             ),
@@ -178,7 +178,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
         return self.calls.post(
             self.path,
             self.create,
-            self._phrase("Make {a} {noun}"),
+            self._phrase("Create {a} {noun}"),
             description="Without an id it gets one.",
             status=201,
             codes=((409, "ALREADY_EXISTS"),),
@@ -190,7 +190,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
         return self.calls.put(
             self.one_path,
             self.put,
-            self._phrase("Make or replace {a} {noun}"),
+            self._phrase("Create or replace {a} {noun}"),
             description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only makes.",
             status=201,
             codes=_CHANGED,

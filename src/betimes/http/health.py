@@ -168,11 +168,11 @@ async def docs(request: RequestContext) -> Response:
 _get = partial(route, method="GET", scope=PUBLIC, tag=TAG)
 
 ROUTES = (
-    _get("/healthz", alive, "Whether the process lives"),
+    _get("/healthz", alive, "Liveness: whether the process runs"),
     _get(
         "/readyz",
         ready,
-        "Whether it can take work",
+        "Readiness: whether it can take work",
         description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
         "and room on its disk. Looked at once a second at most.",
         codes=((503, "NOT_READY"),),
@@ -180,7 +180,7 @@ ROUTES = (
     _get(
         "/metrics",
         metrics,
-        "Numbers for Prometheus",
+        "Metrics for Prometheus",
         scope="metrics",
         description="For a key of the tenant `*`. No label names a tenant or an id.",
         reply=str,
@@ -190,11 +190,11 @@ ROUTES = (
     _get(
         "/v1/request-times",
         request_times,
-        "How long requests take",
+        "Request times by route",
         scope="admin",
         description="By route, since this process started, to the bounds that `/metrics` counts by, and how large its "
         "commits are. All tenants are in it, so it says how long and not how many.",
     ),
-    _get("/openapi.json", description, "This description", description="OpenAPI 3.1.", reply=dict),
-    _get("/docs", docs, "The page that shows this description", reply=str, media_type="text/html"),
+    _get("/openapi.json", description, "The OpenAPI description", description="OpenAPI 3.1.", reply=dict),
+    _get("/docs", docs, "API documentation as a page", reply=str, media_type="text/html"),
 )

@@ -28,9 +28,9 @@ class LimitsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests_per_minute: Rate | None = None
     """HTTP requests of one tenant in a minute, in each process; more are refused with 429. `null`: no limit."""
     items_per_minute: Rate | None = None
-    """Things asked for by those requests that have a body: each item of a batch, or one. `null`: no limit."""
+    """Items in requests with a body: each item of a batch, or one. `null`: no limit."""
     tenants: dict[str, RequestLimits] = {}
-    """What single tenants have instead, by name; read from the deployment's policy only."""
+    """Limits of single tenants instead, by name; read from the deployment's policy only."""
 
 
 def limits_of(tenant: str, deployment: Policy, own: Policy) -> RequestLimits:

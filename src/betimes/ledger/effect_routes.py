@@ -78,12 +78,12 @@ _effects = ServiceRoutes(_readable, TAG, read="any:read", write="any:write")
 _changes = ServiceRoutes(_writable, TAG, read="any:read", write="any:write")
 
 ROUTES = (
-    _effects.get("/v1/effects", Effects.effects, "Effects, by their ids"),
-    _effects.get("/v1/effects/{effect_id}", Effects.effect, "An effect with what it carries"),
+    _effects.get("/v1/effects", Effects.effects, "Effects, by id"),
+    _effects.get("/v1/effects/{effect_id}", Effects.effect, "An effect with its payload"),
     _changes.post(
         "/v1/effects/{effect_id}/retry",
         EffectActions.retry,
-        "Try a dead letter once more, with fresh attempts",
+        "Retry a dead letter, with fresh attempts",
         keeps_answer="effects",
         description=_RETRY,
         codes=((409, "NOT_RETRYABLE"),),
@@ -91,7 +91,7 @@ ROUTES = (
     _changes.delete(
         "/v1/effects/{effect_id}",
         EffectActions.discard,
-        "Remove a dead letter for good",
+        "Discard a dead letter",
         codes=((409, "NOT_DISCARDABLE"),),
     ),
     _effects.get(
@@ -104,7 +104,7 @@ ROUTES = (
     _changes.post(
         "/v1/effects/retry",
         retry_many,
-        "Try dead letters once more: those named, or those that fit",
+        "Retry dead letters, by id or by filter",
         keeps_answer="effects",
         description=f"{_RETRY} {_MANY}",
         query=query_of(EffectActions.retry),
@@ -118,7 +118,7 @@ ROUTES = (
     _changes.post(
         "/v1/effects/discard",
         discard_many,
-        "Remove dead letters for good: those named, or those that fit",
+        "Discard dead letters, by id or by filter",
         keeps_answer="discards",
         description=_MANY,
         query=query_of(EffectActions.retry),

@@ -124,7 +124,7 @@ ROUTES = (
     Route(
         "/v1/verdicts/stream",
         verdicts,
-        "Verdicts as they happen",
+        "Live verdicts",
         method="GET",
         scope="any:read",
         tag=TAG,

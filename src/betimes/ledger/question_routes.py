@@ -39,7 +39,7 @@ ROUTES = (
     _ledger.get(
         "/v1/meta",
         meta,
-        "What this server is",
+        "Information about this server",
         description="Its version and time, the domains and kinds the key may read, channels, bounds and what is "
         "installed.",
         scope=ANY_KEY,
@@ -47,19 +47,19 @@ ROUTES = (
     _ledger.get(
         "/v1/stats",
         Ledger.stats,
-        "How much was decided",
+        "Counts of outcomes",
         description=f"Counts of outcomes in steps of time, in UTC: at most {CELLS_MAX:,} cells. They come from the "
         "tally, which is kept for two days by the minute, for ninety by the hour, and by the day after that. An "
         "outcome with several reasons counts under each of them.",
     ),
-    _ledger.get("/v1/verdicts", Ledger.verdicts, "Verdicts of the past"),
-    _ledger.get("/v1/upcoming", Ledger.upcoming, "What comes next, by time"),
-    _ledger.get("/v1/upcoming/items", Ledger.upcoming_items, "What waits"),
-    _ledger.get("/v1/timeline", Ledger.timeline, "The day of a person or an account"),
+    _ledger.get("/v1/verdicts", Ledger.verdicts, "Past verdicts"),
+    _ledger.get("/v1/upcoming", Ledger.upcoming, "Upcoming work, counted by time"),
+    _ledger.get("/v1/upcoming/items", Ledger.upcoming_items, "Waiting items"),
+    _ledger.get("/v1/timeline", Ledger.timeline, "The day of a user or an account"),
     _ledger.get(
         "/v1/search",
         Ledger.search,
-        "Find something by its name",
+        "Search by id or prefix",
         description="Ids of streams and keys by their beginning; segments, effects and correlations by their whole "
         f"name. At most {HITS_MAX} hits, exact ones first.",
         query=SearchQuery,
@@ -75,12 +75,12 @@ ROUTES = (
         scope="admin",
         codes=((409, "HISTORY_TOO_LONG"),),
     ),
-    _ledger.get("/v1/backlog", Ledger.backlog, "What is owed"),
-    _ledger.get("/v1/health", Ledger.health, "How it goes"),
+    _ledger.get("/v1/backlog", Ledger.backlog, "Due and pending work"),
+    _ledger.get("/v1/health", Ledger.health, "Health: lateness of alarms, pending effects, verifications"),
     _ledger.get(
         "/v1/processes",
         processes,
-        "Who works here",
+        "Running processes",
         description="Processes that told of themselves within a day: role, version, executors, when they were last "
         "seen.",
         scope="admin",

@@ -154,7 +154,7 @@ ROUTES = (
     _ledger.post(
         "/v1/tick",
         tick,
-        "One bounded pass over what is due",
+        "Do one bounded pass over everything due",
         keeps_answer="ticks",
         description="Rings alarms, carries out effects and works off due intents, so that cron can drive betimes "
         "without a daemon. With a tenant's own key it is about that tenant alone, in what it does and in what it says.",
@@ -166,7 +166,7 @@ ROUTES = (
     _ledger.get(
         "/v1/clock",
         clock,
-        "What time it is",
+        "The current time",
         scope="tick",
         description="Under a virtual clock, for a key of the tenant `*`.",
         deployment=True,
@@ -184,8 +184,10 @@ ROUTES = (
         example={"advance_s": 3600},
         time_limit_s=PASS_LIMIT_S,
     ),
-    _ledger.get("/v1/ledger", Ledger.segments, "What happened"),
-    _ledger.get("/v1/explain/{segment_id}", Ledger.explain, "Why"),
-    _ledger.get("/v1/explain/{segment_id}/alternatives", Ledger.alternatives, "What would have had to be different"),
-    _ledger.get("/v1/rules", Ledger.rules, "The rules there are"),
+    _ledger.get("/v1/ledger", Ledger.segments, "Segments of the ledger"),
+    _ledger.get("/v1/explain/{segment_id}", Ledger.explain, "Explain a decision"),
+    _ledger.get(
+        "/v1/explain/{segment_id}/alternatives", Ledger.alternatives, "Alternatives: what would have changed the answer"
+    ),
+    _ledger.get("/v1/rules", Ledger.rules, "All rules"),
 )

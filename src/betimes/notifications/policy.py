@@ -81,17 +81,17 @@ class EventType(_PolicyPart, frozen=True):
     """A kind of notification."""
 
     weight: Decimal
-    """Its base weight in the score."""
+    """Weight of the type in the score."""
     cooldown_s: Seconds = 0
-    """At least this long between two deliveries of the type; 0: none."""
+    """Minimum time between two deliveries of the type; 0: none."""
     digest: bool = False
-    """Gathered in digests unless HIGH or above."""
+    """Collected in digests unless HIGH or above."""
     thresholds: Thresholds | None = None
     ai_fallback: Decimal | None = None
-    """The score taken for one the provider did not give; `null`: the section's."""
+    """Score used when the provider gives none; `null`: the section's."""
     after_deferrals: AfterDeferrals | None = None
     deliver: Literal["first", "all"] = "first"
-    """Through the first channel that is allowed and has room, or through all of them."""
+    """Send through the first channel that is allowed and has room, or through all of them."""
 
     def __post_init__(self) -> None:
         _ = self.base, self.fallback
@@ -109,11 +109,12 @@ class Channel(_PolicyPart, frozen=True):
     cap_24h: Count | None = None
     """Deliveries in any 24 hours; `null`: no cap."""
     legal_opt_out: bool = False
-    """An opt-out of this channel binds CRITICAL too."""
+    """An opt-out of this channel applies to CRITICAL too."""
     needs_address: bool = True
-    """What an intent causes passes this channel over for whoever has no address on it; in_app never needs one."""
+    """Notifications of intents skip this channel for users without an address; in_app never needs one."""
     function: bool = False
-    """Delivered by a function, as `@bt.channel` says here; only processes that have it, or a configuration, deliver."""
+    """Delivered by a Python function (set by `@bt.channel`); only processes with it, or with a configuration,
+    deliver."""
 
 
 def channel_of(executor: str) -> str | None:
@@ -134,7 +135,7 @@ class Fatigue(_PolicyPart, frozen=True):
     burst: Cap = Cap(cap=3, span_s=300)
     burst_pause_s: Seconds = 900
     day_resumes: TimeOfDay = "08:00"
-    """Local time of the following day at which a full day's window lets go."""
+    """Local time on the following day at which items over the daily cap are released."""
 
     @cached_property
     def day_resumes_minute(self) -> int:
@@ -146,14 +147,13 @@ class Dedup(_PolicyPart, frozen=True):
     near: bool = True
     distance_max: Annotated[int, msgspec.Meta(ge=0, le=16)] = 3
     words_min: Annotated[int, msgspec.Meta(ge=2, le=100)] = 4
-    """Shorter texts are compared exactly only."""
+    """Shorter texts are only compared exactly."""
     shingle_words: Annotated[int, msgspec.Meta(ge=1, le=4)] = 3
-    """Words taken together: fewer find more duplicates, and more that are none."""
+    """Words per shingle: fewer find more duplicates, and more false ones."""
     mask_numbers: bool = False
-    """Texts that differ in figures alone are near."""
+    """Texts that differ only in numbers are near duplicates."""
     near_with_key: bool = False
-    """Texts that came with a `dedupe_key` are compared nearly, too; else whoever names what is the same has said what
-    is not."""
+    """Also check texts with a `dedupe_key` for near duplicates; by default another key means another text."""
 
 
 class Weights(_PolicyPart, frozen=True):
@@ -215,9 +215,9 @@ _CHANNELS = {"push": Channel(), "email": Channel(), "sms": Channel(cap_24h=3, le
 
 class NotificationsPolicy(_PolicyPart, frozen=True):
     mode: Literal["enforce", "shadow"] = "enforce"
-    """`shadow`: every rule that holds something back is judged and recorded, and none binds."""
+    """`shadow`: every rule that stops or defers is judged and recorded, and none is enforced."""
     shadow: tuple[RuleName, ...] = ()
-    """Rules that are judged and recorded, and do not bind."""
+    """Rules that are judged and recorded but not enforced."""
     event_types: Annotated[dict[TypeName, EventType], msgspec.Meta(max_length=64)] = msgspec.field(
         default_factory=lambda: dict(_TYPES)
     )
@@ -225,27 +225,27 @@ class NotificationsPolicy(_PolicyPart, frozen=True):
         default_factory=lambda: dict(_CHANNELS)
     )
     critical_channels: tuple[ChannelName, ...] = ("push", "email", "sms", IN_APP)
-    """Where CRITICAL goes on to after the channels it lists."""
+    """Channels that CRITICAL tries after the ones it lists."""
     weights: Weights = Weights()
     hints: Hints = Hints()
     recency_count: Count = 10
-    """So many deliveries in the last hour leave no recency."""
+    """With this many deliveries in the last hour, recency is 0."""
     thresholds: Thresholds = Thresholds()
     score_defer_s: Annotated[int, msgspec.Meta(ge=60, le=DAY_S)] = 1_800
     ai_fallback: Decimal = Decimal("0.5")
     fatigue: Fatigue = Fatigue()
     dedup: Dedup = Dedup()
     digest_windows: Annotated[tuple[str, ...], msgspec.Meta(max_length=8)] = ("0 8 * * *", "0 18 * * *")
-    """Crons in the person's zone, for whoever has none of their own."""
+    """Cron expressions in the user's zone, for users without their own."""
     max_deferrals: Annotated[int, msgspec.Meta(ge=1, le=10)] = 2
     after_deferrals: AfterDeferrals = "digest"
     jitter_s: Annotated[int, msgspec.Meta(ge=0, le=3_600)] = 300
-    """Whatever many share the instant of is spread over so long."""
+    """Instants that many users share are spread over this time."""
     incident_ttl_s: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 7_200
     delivery_attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 6
-    """At one channel, before it has failed; CRITICAL goes on to its next channel after one."""
+    """Attempts per channel; CRITICAL moves to its next channel after one."""
     delivery_pauses_s: Annotated[tuple[Pause, ...], msgspec.Meta(min_length=1, max_length=20)] = DELIVERY_PAUSES_S
-    """After the first attempt that failed, the second, and so on; the last one is repeated. Each is up to a fifth
+    """Backoff after the first failed attempt, the second, and so on; the last one is repeated. Each is up to a fifth
     longer, by a hash of the delivery."""
 
     def __post_init__(self) -> None:

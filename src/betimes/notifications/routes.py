@@ -104,7 +104,7 @@ ROUTES = (
     _notifications.post(
         "/v1/notifications",
         send,
-        "Judge and deliver",
+        "Send a notification",
         description="NOW, LATER with the instant it is judged again, or NEVER; durable "
         "before it is answered. The repeat of an event id is the first decision as recorded.",
         query=Traced,
@@ -116,11 +116,11 @@ ROUTES = (
     _notifications.post(
         "/v1/notifications/classify",
         Notifications.classify,
-        "What a notification would be told",
+        "Evaluate a notification without sending it",
         scope="notifications:read",
         description="A dry run: nothing is changed or recorded.",
     ),
-    _notifications.get("/v1/notifications/{event_id}", Notifications.notification, "What became of a notification"),
+    _notifications.get("/v1/notifications/{event_id}", Notifications.notification, "The status of a notification"),
     _notifications.post(
         "/v1/notifications/{event_id}/cancel",
         Notifications.cancel,
@@ -139,23 +139,23 @@ ROUTES = (
     _notifications.post(
         "/v1/notifications/batch-status",
         statuses,
-        "What became of many",
+        "The status of many notifications",
         scope="notifications:read",
         example={"event_ids": ["evt-51", "evt-52"]},
     ),
     _notifications.get(
-        f"{USER}/notification-state", Notifications.notification_state, "A person's counters and what waits"
+        f"{USER}/notification-state", Notifications.notification_state, "A user's counters and waiting items"
     ),
     _notifications.get(
         f"{USER}/preferences",
         preferences,
-        "What a person chose",
+        "A user's preferences",
         description="Never written, they are the defaults at version 0.",
     ),
     _notifications.put(
         f"{USER}/preferences",
         put_preferences,
-        "Replace a person's preferences",
+        "Replace a user's preferences",
         description=_CONDITIONAL,
         read_only=PREFERENCES_READ_ONLY,
         codes=((412, "VERSION_MISMATCH"),),
@@ -163,7 +163,7 @@ ROUTES = (
     _notifications.patch(
         f"{USER}/preferences",
         patch_preferences,
-        "Change a person's preferences",
+        "Change a user's preferences",
         description=f"JSON Merge Patch: `null` restores a default. {_CONDITIONAL}",
         body=dict[str, Any],
         described_body=merge_patch("PreferencesPatch", PreferencesRequest),
@@ -177,7 +177,7 @@ ROUTES = (
         description="Either `item_ids`, or `all: true` with `before`.",
         example={"all": True},
     ),
-    _notifications.put(f"{USER}/ban", Notifications.ban, "Ban a person", body_optional=True),
+    _notifications.put(f"{USER}/ban", Notifications.ban, "Ban a user", body_optional=True),
     _notifications.delete(f"{USER}/ban", Notifications.unban, "Lift a ban"),
     _notifications.post(
         "/v1/incidents",

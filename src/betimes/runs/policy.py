@@ -41,21 +41,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One trigger type of the registry."""
 
     debounce_seconds: Seconds
-    """The least time between two runs of this type for an account; with `trailing`, how long a burst is waited out."""
+    """Minimum time between two runs of this type for an account; with `trailing`, the quiet time that ends a burst."""
     cooldown_seconds: Seconds
-    """The least time since any allowed run of the account."""
+    """Minimum time since any allowed run of the account."""
     max_per_account_per_hour: Cap | None = None
     max_per_tenant_per_hour: Cap | None = None
     debounce_mode: Literal["leading", "trailing"] = "leading"
     """`leading`: the first runs and the others are skipped. `trailing`: all are held and one run comes at the end."""
     debounce_keep: Literal["last", "all"] = "last"
-    """Which of the held triggers' payloads the run sees; of `all`, the newest hundred."""
+    """Which payloads of the held triggers the run gets; of `all`, the newest hundred."""
     debounce_max_wait_seconds: Seconds | None = None
-    """How long later triggers can push the end of a burst out; without it, as long as they come."""
+    """Longest wait from the first trigger of a burst; without it, each later trigger extends the wait."""
     mode: Mode = "enforce"
-    """`shadow`: judged and recorded, and the run starts whatever the verdict."""
+    """`shadow`: verdicts are recorded, and the run starts whatever they are."""
     handler: Handler | None = None
-    """Who is called; without one, the run waits for a worker to claim it."""
+    """What is called; without a handler, the run waits for a worker to claim it."""
 
     def __post_init__(self) -> None:
         if self.debounce_mode == "leading":
@@ -105,16 +105,16 @@ class RunsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tenant_daily_run_budget: Budget | None = None
     """Runs of all accounts together per UTC day."""
     action_cap: Cap | None = None
-    """Actions per account and UTC day at which another run is worth nothing."""
+    """Actions per account and UTC day, after which another run is not worth it."""
     tier: TierName | None = None
     """The tenant's tier."""
     tier_from: Literal["policy", "request"] = "policy"
-    """Whose word on the tier counts: `policy`, or `request` to let a trigger's `tenant_tier` go before it."""
+    """Source of the tier: `policy`, or `request` to let a trigger's `tenant_tier` override it."""
     tiers: dict[TierName, Tier] = {}
     start_deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=2_592_000)] = 86_400
     """How long an allowed run may wait to be started before it is abandoned."""
     handler_lease_seconds: Annotated[int, msgspec.Meta(ge=1, le=3_600)] = 60
-    """How long a handler's process may be silent before its run is abandoned."""
+    """Lease of a run: how long its handler's process may be silent before the run is abandoned."""
 
     def __post_init__(self) -> None:
         if self.tier is not None and self.tier not in self.tiers:

@@ -94,7 +94,7 @@ ROUTES = (
     _runs.post(
         "/v1/triggers",
         trigger,
-        "Ask for a run",
+        "Send a trigger, which asks for a run",
         description="ALLOW, DEFER with the instant of its one retry, or SKIP; durable before it is answered. The "
         "repeat of a key is SKIP DUPLICATE_IDEMPOTENCY_KEY. Also takes the envelope of a RUN_DECISION event.",
         query=Traced,
@@ -108,22 +108,22 @@ ROUTES = (
         example=_EXAMPLE,
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _runs.get("/v1/triggers/{idempotency_key}", Runs.trigger_status, "What became of a trigger"),
+    _runs.get("/v1/triggers/{idempotency_key}", Runs.trigger_status, "The status of a trigger"),
     _runs.post(
         "/v1/triggers/{idempotency_key}/cancel",
         cancel_trigger,
-        "Drop a trigger that waits, with all that joined it",
+        "Cancel a waiting trigger and all that joined it",
         codes=((409, "NOT_WAITING"),),
     ),
     _runs.post(
         "/v1/gate/evaluate",
         Runs.evaluate,
-        "What a trigger would be told",
+        "Evaluate a trigger without sending it",
         scope="runs:read",
         description="A dry run: nothing is changed or recorded.",
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
-    _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and what waits"),
+    _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and waiting triggers"),
     _runs.post(
         "/v1/accounts/{account_id}/actions", Runs.report_actions, "Report actions, for saturation", body_optional=True
     ),
@@ -144,7 +144,7 @@ ROUTES = (
         body_optional=True,
         codes=((409, "ALREADY_CLAIMED"), (409, "NOT_CLAIMABLE"), (409, "HELD")),
     ),
-    _runs.post("/v1/runs/{run_id}/renew", Runs.renew, "Keep a claim", codes=((409, "CLAIM_LOST"),)),
+    _runs.post("/v1/runs/{run_id}/renew", Runs.renew, "Renew a claim", codes=((409, "CLAIM_LOST"),)),
     _runs.post("/v1/runs/{run_id}/complete", Runs.complete, "Report how a run ended", codes=((409, "CLAIM_LOST"),)),
     _runs.get("/v1/registry", registry, "The trigger types"),
     Route(

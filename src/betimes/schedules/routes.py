@@ -85,7 +85,7 @@ ROUTES = (
     _schedules.post(
         f"{SCHEDULE}/backfills",
         start_backfill,
-        "Fire the ticks of a range that were never fired",
+        "Start a backfill: fire the missing ticks of a range",
         status=201,
         conditional=True,
         codes=((412, "VERSION_MISMATCH"),),

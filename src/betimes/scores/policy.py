@@ -85,24 +85,24 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     start: Decimal = Decimal(50)
     """Points of a new score."""
     max_decay_per_cycle: Decimal = Decimal(20)
-    """The most one cycle takes, in points; what is owed beyond it is forgiven."""
+    """The most points one sweep takes; anything beyond it is forgiven."""
     active_statuses: Annotated[Words, msgspec.Meta(min_length=1)] = ("active",)
-    """Scores in these fade; a new score, and one whose pause times out, gets the first."""
+    """Scores with these statuses decay; a new score, and one whose pause times out, gets the first."""
     paused_statuses: Annotated[Words, msgspec.Meta(min_length=1)] = ("boss_fight", "game_over", "won")
-    """Scores in these do not."""
+    """Scores with these statuses do not decay."""
     pause_timeouts_s: dict[Word, PauseSeconds] = {}
-    """After how many seconds a pause ends if nobody said when, by status; a pause that is not named lasts."""
+    """Default time-out of pauses in seconds, by status; a pause that is not listed has none."""
     game_over_status: Word = "game_over"
-    """What a score at 0 becomes; one of the paused statuses."""
+    """Status of a score that reached 0; one of the paused statuses."""
     interactions: Words = ("text", "voice")
-    """Those that restart grace."""
+    """Kinds of interactions that restart grace."""
     uncounted_interactions: Words = ("portal",)
-    """Those that are recorded and do not."""
+    """Kinds of interactions that are recorded but do not restart grace."""
     thresholds: Annotated[tuple[Threshold, ...], msgspec.Meta(max_length=16)] = (
         Threshold("warning", Decimal(40)),
         Threshold("critical", Decimal(20)),
     )
-    """Levels besides 0, which is always one."""
+    """Thresholds besides 0, which always is one."""
     sweep_interval_s: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 60
     """How soon after a decay a score may be swept again."""
 

@@ -35,7 +35,7 @@ ROUTES = (
     _scores.post(
         "/v1/scores",
         create,
-        "Make a score",
+        "Create a score",
         description="A batch is the bulk import.",
         status=201,
         batch=True,
@@ -53,7 +53,7 @@ ROUTES = (
     _scores.post(
         f"{ONE}/interactions",
         Scores.interact,
-        "Restart the grace",
+        "Record an interaction",
         description="Makes the score if it is new. What was owed is settled first.",
         example={"type": "text"},
     ),
@@ -71,11 +71,11 @@ ROUTES = (
         description="By `delta`, or to `score`; it is held within 0 and 100.",
         example={"delta": 12.5, "reason": "goodwill"},
     ),
-    _scores.get(f"{ONE}/history", Scores.history, "What happened to a score, newest first"),
+    _scores.get(f"{ONE}/history", Scores.history, "History of a score, newest first"),
     _scores.post(
         "/v1/scores/sweep",
         Scores.sweep,
-        "Decay all that is due",
+        "Sweep: apply all due decay",
         scope="sweep",
         keeps_answer="scores",
         description="A tenant's key sweeps that tenant, a key of `*` all. When `complete` is false, call again.",

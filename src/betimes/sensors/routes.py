@@ -144,7 +144,7 @@ ROUTES = (
     _sensors.post(
         f"{SENSOR}/evaluate",
         evaluate,
-        "Poll now",
+        "Evaluate a poll sensor now",
         description="In any status. A dry run records nothing.",
         body_optional=True,
         time_limit_s=EVALUATE_LIMIT_S,
@@ -153,7 +153,7 @@ ROUTES = (
     _sensors.post(
         f"{SENSOR}/cursor",
         reset_cursor,
-        "Move the cursor",
+        "Move the cursor of a poll sensor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
         "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
@@ -162,7 +162,7 @@ ROUTES = (
     _sensors.post(
         f"{SENSOR}/secret",
         Sensors.rotate_secret,
-        "Make a new secret",
+        "Rotate the secret of a sensor",
         description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
         codes=((409, "NO_SECRET"),),
     ),
