@@ -49,7 +49,7 @@ def reference() -> str:
             "",
             "## Reports",
             "",
-            "What went wrong while nobody was waiting for it is given to `Engine(…, report=…)`, by default a log line.",
+            "Errors in the background are reported to `Engine(…, report=…)`, by default as log lines.",
             "",
             *(f"- `{word}`" for word in sorted(report_words())),
             *domains(),

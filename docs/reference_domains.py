@@ -36,7 +36,7 @@ def domains() -> Iterator[str]:
 def routes() -> Iterator[str]:
     yield from ("", "## HTTP", "")
     yield f"`any:read` is {spell_scope('any:read')};"
-    yield "`any:write` is the same to write. A key sees, and acts on, the domains of the scopes it has."
+    yield "`any:write` is the same for writing. A key can read and change the domains of its scopes."
     yield from ("", "| route | scope | |", "|---|---|---|")
     for route in sorted(ROUTES, key=lambda route: (route.path, route.method)):
         batch = " (batch)" if route.batch else ""

@@ -56,7 +56,7 @@ class Holds(Service):
     async def end_hold(self, *, note: Note | None = None) -> None:
         """Let everything fire again, what was postponed first; without a hold there is nothing to do.
 
-        What was postponed comes first. Without a hold nothing changes.
+        Deferred work comes first. Without a hold nothing changes.
 
         Parameters
         ----------

@@ -133,7 +133,7 @@ class PolicyHistory(Service):
     async def policy_history(self, *, limit: int = 50, cursor: str | None = None) -> Page[PolicyVersion]:
         """List changes of the overrides, newest first.
 
-        Who made each, when, why, after which backtest, and what it changed.
+        Each with its author, time, note, backtest and changes.
         """
         named = ["policy history", self.caller.tenant]
         place = place_of(cursor, named, NumberPlace)

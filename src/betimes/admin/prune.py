@@ -63,7 +63,7 @@ class PruneOutcome(JsonView, frozen=True, kw_only=True):
     streams: int
     """Those whose older history is one checkpoint now."""
     segments: int
-    """Segments that went; each stream has one checkpoint in their place."""
+    """Segments that were removed; each stream has one checkpoint instead."""
     kept: int
     """Streams that were left because a repeat of an idempotency key would still be answered from their history."""
     unsound: int
@@ -76,8 +76,8 @@ class PruneOutcome(JsonView, frozen=True, kw_only=True):
     segment_id: str | None
     """Of the record of it; `None` if nothing could go."""
     unfinished: bool = False
-    """Whether only the oldest part of the last stream's history was looked at. The next call goes on with that stream;
-    after a dry run, which has changed nothing, with the stream after it, so that a dry run counts too few."""
+    """Whether only the oldest part of the last stream's history was read. The next call continues with that stream;
+    after a dry run, which changes nothing, with the stream after it, so a dry run counts too few."""
 
 
 class PrunePlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -109,9 +109,9 @@ class Pruner(Service):
     async def prune(self, request: PruneRequest | Mapping[str, Any]) -> PruneOutcome:
         """Replace history older than an instant by one checkpoint a stream, for so many streams at most.
 
-        Of each stream, what is older than `before` becomes one checkpoint, which carries the state it led to. There is
-        no way back. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` all. When
-        `complete` is false, call again with `next_cursor`.
+        The history of each stream before `before` becomes one checkpoint with the state it led to. This cannot be
+        undone. A dry run counts what would go. A tenant's key prunes that tenant, a key of `*` all. When `complete`
+        is false, call again with `next_cursor`.
         """
         asked = check_request(request, PruneRequest)
         before_at = await self._demand_past(asked.before)

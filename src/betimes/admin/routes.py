@@ -207,7 +207,7 @@ ROUTES = (
         conditional=True,
         description="As a new version, with its own note. `If-Match` or `version` makes it conditional on what is "
         "in force now. Without `to_version` or `overrides_fingerprint` it undoes the latest change that was not rolled "
-        "back yet: again and again it goes further back, until there is nothing left.",
+        "back yet: repeated, it goes further back, until there is nothing left.",
         body_optional=True,
         codes=(
             (412, "VERSION_MISMATCH"),
@@ -260,8 +260,8 @@ ROUTES = (
         whoami,
         "The caller's tenant and scopes",
         scope=ANY_KEY,
-        description=f"With the header `{REVEAL_HEADER}`, the log says that whoever asks was shown texts there; "
-        "the console sends it at each click that reveals some.",
+        description=f"With the header `{REVEAL_HEADER}`, the log records that the caller was shown texts there; "
+        "the console sends it at each click that reveals texts.",
     ),
     _tenants.get("/v1/hold", Tenants.hold, "The hold in force"),
     _tenants.put(

@@ -27,13 +27,13 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label: Annotated[str, msgspec.Meta(max_length=40)] = ""
     """Which browser it is, for the list of keys."""
     scopes: Annotated[tuple[Scope, ...], msgspec.Meta(max_length=len(SCOPES))] | None = None
-    """A part of the key's scopes to read; left out, all of them."""
+    """Some of the key's read scopes; by default all of them."""
     expires_in_s: Annotated[int, msgspec.Meta(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
 
 
 class Elevation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=600)] | None = None
-    """The key that the session was opened with, once more; behind a trusted proxy it may be left out."""
+    """The key that the session was opened with, again; optional behind a trusted proxy."""
 
 
 class SessionView(JsonView, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class SessionView(JsonView, frozen=True, kw_only=True):
     name: str
     tenant: str
     scopes: tuple[str, ...]
-    """What it may do now."""
+    """Its current scopes."""
     expires_at: datetime
     idle_until: datetime
     """When it ends if it is not used."""

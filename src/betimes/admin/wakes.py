@@ -29,7 +29,7 @@ class WakeView(JsonView, frozen=True, kw_only=True):
     snoozed_until: datetime | None
     """Until when the alarm rests, because the wake failed."""
     segment_id: str | None
-    """What the wake wrote; `null` if it was not rung."""
+    """The segment that the wake wrote; `null` if it was not rung."""
 
 
 class Wakes(Service):

@@ -61,7 +61,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8080
     """0 takes any free one and prints it."""
     limits: ConnectionLimits = ConnectionLimits()
-    """What connections and requests may cost before a key is looked at."""
+    """Limits of connections and requests, checked before an API key is."""
     dev: bool = False
     """Serve without keys, on loopback only; the tenant is the header `X-Tenant`."""
 
@@ -86,10 +86,10 @@ class Configuration(SettingFields, frozen=True, kw_only=True):
     console: ConsoleSettings = ConsoleSettings()
     """The pages at `/console`."""
     channels: dict[str, AppriseChannel | WebhookChannel | LogChannel] | None = None
-    """How people are reached, by name; without any, messages go into the log."""
+    """Channels that reach users, by name; without any, messages go into the log."""
     tenants: dict[str, TenantSettings] = msgspec.field(default_factory=dict)
     sources: dict[str, SourceSettings] = msgspec.field(default_factory=dict)
-    """What conditions of intents are evaluated against, over HTTP: `price`, `portfolio`, `last_interaction`."""
+    """HTTP sources for conditions of intents: `price`, `portfolio`, `last_interaction`."""
     secrets: dict[str, str] = msgspec.field(default_factory=dict)
     """Values that other settings name; better kept in the environment (`BETIMES_SECRETS__NAME`) than in the file."""
     oidc: dict[str, IssuerSettings] = msgspec.field(default_factory=dict)

@@ -28,17 +28,17 @@ class SettingFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     webhooks: WebhookSettings = WebhookSettings()
     enrichment: EnrichmentSettings = EnrichmentSettings()
-    """Who scores notifications, unless an application declares it: an endpoint or a Python function, and within which
-    bounds."""
+    """The score provider of notifications, unless an application declares one: an endpoint or a Python function, and
+    its limits."""
     sweep: SweepSettings = SweepSettings()
     intents: IntentSettings = IntentSettings()
     handlers: HandlerSettings = HandlerSettings()
-    """Which Python handlers and evaluators the definitions of tenants may name."""
+    """Python handlers and evaluators that definitions of tenants may name."""
     encryption: EncryptionSettings = EncryptionSettings()
     """Keys that signing secrets are encrypted with in the database."""
     engine: EngineSettings = EngineSettings()
     undeclared: Undeclared = "pause"
-    """What becomes of schedules and sensors that an application declares no longer: pause, delete or keep."""
+    """Treatment of schedules and sensors that an application no longer declares: pause, delete or keep."""
 
 
 class Settings(SettingFields, frozen=True, kw_only=True):
@@ -49,4 +49,4 @@ class Settings(SettingFields, frozen=True, kw_only=True):
     sources: Mapping[str, SourceSettings] = msgspec.field(default_factory=dict)
     """Sources of conditions over HTTP, by name; those declared in Python come before them."""
     oidc: Mapping[str, IssuerSettings] = msgspec.field(default_factory=dict)
-    """Who is trusted to sign identity tokens of pushed messages, by issuer, besides Google."""
+    """Trusted issuers of identity tokens of pushed messages, besides Google."""

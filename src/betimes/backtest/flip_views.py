@@ -21,7 +21,7 @@ class FlipFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     after: str | None = None
     """The answer under the candidate."""
     id: str | None = None
-    """Of the person, the account and the like."""
+    """Of the user, the account and the like."""
 
     def fits(self, candidate: str, flip: Flip) -> bool:
         return (
@@ -50,7 +50,7 @@ class FlipView(Flip, frozen=True, kw_only=True):
     parting_rule: str | None
     """The rule at which the two traces part."""
     says_before: list[str]
-    """What each rule of the recorded trace says of the values it saw."""
+    """The sentences of the rules in the recorded trace."""
     says_after: list[str]
 
 

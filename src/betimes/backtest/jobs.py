@@ -73,7 +73,7 @@ class BacktestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     sweep: Annotated[dict[Path, Values], msgspec.Meta(max_length=8)] = {}
     """Settings with values to try on each policy, or on the overrides in force; every combination is one."""
     since: Moment | None = None
-    """What came before is only taken in. Left out: from the beginning."""
+    """Earlier traffic only builds up the state. Default: from the beginning."""
     until: Moment | None = None
     """Not included. Left out: to the end."""
     domain: Area | None = None
@@ -81,7 +81,7 @@ class BacktestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     samples: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     """Changed answers of each kind that are shown with both traces; fewer if the report grows too large."""
     sample: SubjectSample | None = None
-    """Only a part of the subjects, for an answer in seconds; left out, everybody."""
+    """Only a sample of the subjects, for an answer in seconds; by default all."""
 
 
 class BacktestError(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BacktestDetail(BacktestView, frozen=True, kw_only=True):
-    """The same, with what came of it."""
+    """The same, with its result."""
 
     result: BacktestReport | None
     """When it is done, and its history was not pruned since."""
@@ -119,7 +119,7 @@ class BacktestDetail(BacktestView, frozen=True, kw_only=True):
 
 
 class BacktestEstimate(msgspec.Struct, frozen=True):
-    """What a backtest of everybody would take, from a few looks at the ledger."""
+    """Estimate of a full backtest, from a few reads of the ledger."""
 
     segments: int
     commands: int
@@ -154,8 +154,8 @@ class Backtests(Service):
     ) -> FlipPage:
         """List the changed answers that its report keeps, in order of time, candidate by candidate, and count all.
 
-        Those that the report keeps, up to `samples` of each kind of change (`kept`), and how many there are in all
-        (`total`).
+        The changed answers that the report keeps, up to `samples` of each kind of change (`kept`), and their total
+        number (`total`).
         """
         report = await self.report(backtest_id)
         named = ["flips", self.caller.tenant, backtest_id, filters]
@@ -231,7 +231,7 @@ class Backtests(Service):
     async def delete(self, backtest_id: str) -> None:
         """Forget it; one that is under way is stopped.
 
-        One that is under way is stopped within a second or two.
+        One in progress is stopped within a second or two.
         """
         await self.submit(self._stream, DropBacktest(backtest_id))
 

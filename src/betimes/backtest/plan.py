@@ -33,7 +33,7 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SubjectSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A part of the subjects, the same for the same seed; streams that hang together are taken together."""
+    """A sample of the subjects, the same for the same seed; streams that depend on each other are taken together."""
 
     subjects: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     """At most so many."""

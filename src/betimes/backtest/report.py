@@ -51,7 +51,7 @@ class Affected(msgspec.Struct, frozen=True):
 
 
 class Nights(msgspec.Struct, frozen=True):
-    """The number of times a person was told something between midnight and six, by their own clock."""
+    """Notifications to a user between midnight and six, local time."""
 
     tenant: str
     user: str
@@ -70,12 +70,12 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """The cost: runs that were allowed, and how often people were told something."""
+    """The cost: allowed runs, and notifications."""
 
     runs_allowed: Change
     told: Change
     told_at_night: Change
-    """Between midnight and six, by the person's own clock."""
+    """Between midnight and six, in the user's local time."""
     people: int
     days: float
     """Of the window, as far as there is a ledger of it; for the rate, less than one counts as one."""
@@ -123,10 +123,10 @@ class CandidateReport(msgspec.Struct, frozen=True):
     gone: int
     samples: list[Flip]
     week_before: list[list[int]] = []
-    """How often people were told something, by weekday from Monday on and hour of their own day."""
+    """Notifications by weekday (from Monday on) and local hour of the users."""
     week_after: list[list[int]] = []
     nights_changed: int = 0
-    """How many people's nights would have been different; `nights` names the first of them."""
+    """Number of users whose nights would have been different; `nights` lists the first of them."""
 
 
 class ControlReport(msgspec.Struct, frozen=True):

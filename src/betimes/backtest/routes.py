@@ -80,8 +80,8 @@ ROUTES = (
         "/v1/backtests",
         ask_for,
         "Start a backtest of other overrides on the recorded traffic",
-        description="What the tenant's commands would have led to under each policy, held against the recorded one. "
-        "A worker makes it, at most once; ask for it by its id. One is under way at a time, the last 20 are kept. A "
+        description="Replays the tenant's commands under each policy and compares the answers with the recorded ones. "
+        "A worker runs it, at most once; read it by its id. One runs at a time, the last 20 are kept. A "
         "policy that cannot work is refused here, with every path.",
         status=202,
         codes=((409, "BACKTEST_UNDER_WAY"),),

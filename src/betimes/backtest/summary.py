@@ -34,7 +34,7 @@ class CandidateSummary(msgspec.Struct, frozen=True):
     """As in `candidates`; empty for one policy that was given without a name."""
     sentence: str
     notes: list[str]
-    """What to know before relying on the numbers."""
+    """Caveats about the numbers."""
 
 
 class ReportSummary(msgspec.Struct, frozen=True):

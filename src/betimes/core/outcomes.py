@@ -22,6 +22,6 @@ class JudgedThing(msgspec.Struct, frozen=True, gc=False):
     id: str | int
     """Later judgements of the same thing have the same."""
     key: str
-    """The event id or key it was asked for by."""
+    """The event id or key of the request."""
     what: str = ""
     """Such as an event type, where the segment says it."""

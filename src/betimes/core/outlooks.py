@@ -23,7 +23,7 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     """Such as an event type, a type of trigger, or the name of an action."""
     key: str = ""
-    """The event id or key it was asked for by."""
+    """The event id or key of the request."""
     segment: int = 0
     """The version of the segment that brought it, where it is known."""
     reasons: tuple[str, ...] = ()

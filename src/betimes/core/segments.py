@@ -62,7 +62,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def note(self) -> str:
-        """Why it was asked for, in the words of whoever asked; empty if they did not say."""
+        """The caller's note: why it was asked for; may be empty."""
         # Few commands have one, and it is sought only where somebody reads.
         if self.command is None or '"note":' not in self.command:
             return ""

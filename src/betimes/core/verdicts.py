@@ -126,13 +126,14 @@ class ExplainedRule(msgspec.Struct, frozen=True):
     """Its place in the table, from 1; `null` of a rule that judges no more."""
     rule: str
     outcome: RuleOutcome
-    """`bound` decided; `shadow` would have, and does not bind; `not_reached`: an earlier rule had decided."""
+    """`bound`: it decided; `shadow`: it would have decided, but is not enforced; `not_reached`: an earlier rule had
+    decided."""
     reason: str | None
     values: dict[str, Any]
     sentence: str
-    """What it says of the values it saw."""
+    """Its sentence about the values it saw."""
     reads: tuple[str, ...]
-    """The settings of the policy that it goes by."""
+    """The policy settings it uses."""
 
 
 NOT_REACHED = "an earlier rule had decided"

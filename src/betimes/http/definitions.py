@@ -37,7 +37,7 @@ class DefinitionService(Protocol):
 def merge_patch(name: str, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """Return the type of a JSON Merge Patch of a struct, as it is described."""
     fields = [(field.name, Optional[field.type], None) for field in msgspec.structs.fields(kind)]  # noqa: UP045
-    said = {"__doc__": "What changes: a field left out stays, `null` empties it or restores its default."}
+    said = {"__doc__": "The changes: an omitted field stays, `null` empties it or restores its default."}
     return msgspec.defstruct(name, fields, namespace=said, frozen=True, forbid_unknown_fields=True)
 
 

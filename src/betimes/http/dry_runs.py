@@ -36,7 +36,7 @@ class DryRunAnswer(msgspec.Struct, frozen=True):
     body: Any
     """The body that the write would answer with; `null` if none."""
     dry_run: Any
-    """What would be written, asked for and waited for."""
+    """The segments, effects and alarm that the write would leave."""
 
 
 class Trial(msgspec.Struct, frozen=True):

@@ -42,9 +42,9 @@ class Alive(msgspec.Struct, frozen=True):
 class Ready(msgspec.Struct, frozen=True):
     status: str
     warnings: list[str] = []
-    """What does not keep it from working, and should be looked at: a clock that was stepped."""
+    """Problems that do not stop it from working, such as a clock that was stepped."""
     held_tenants: int = 0
-    """How many tenants have a hold, so that nothing of some of their domains fires."""
+    """Number of tenants with a hold, so that nothing in some of their domains fires."""
 
 
 class RouteTimes(msgspec.Struct, frozen=True):
@@ -63,9 +63,9 @@ class BatchSizes(msgspec.Struct, frozen=True):
 
 class RequestTimes(msgspec.Struct, frozen=True):
     items: list[RouteTimes]
-    """The slowest first, one for each route that was asked for."""
+    """Slowest first, one for each requested route."""
     batches: BatchSizes | None
-    """How many segments one commit writes; `null` while this process has written none."""
+    """Segments per commit; `null` while this process has written none."""
 
 
 async def alive(request: RequestContext) -> Alive:

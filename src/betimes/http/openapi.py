@@ -35,13 +35,13 @@ RECORDED = ((503, "OUTCOME_UNKNOWN"),)
 WITH_BODY = ((400, "MALFORMED_JSON"), (413, "BODY_TOO_LARGE"), (415, "UNSUPPORTED_MEDIA_TYPE"))
 TAGS = {
     "Runs": "May this account's expensive decision run: ALLOW, DEFER or SKIP?",
-    "Notifications": "Does this person hear this: NOW, LATER or NEVER?",
+    "Notifications": "Should this user be notified: NOW, LATER or NEVER?",
     "Intents": "Which stored intents are due, who works on them, may they fire?",
     "Automation": "Which clock ticks and outside changes must cause a run, exactly once?",
     "Scores": "How far has a neglected score fallen, and has it reached the floor?",
-    "Effects": "What had to happen outside: handlers, webhooks, deliveries, commands.",
-    "Time and history": "Passes over what is due, a virtual clock, the ledger, and why.",
-    "Backtests": "What other policies would have done with the recorded traffic.",
+    "Effects": "Work outside a commit: handlers, webhooks, deliveries, commands.",
+    "Time and history": "Passes over due work, a virtual clock, the ledger, and explanations.",
+    "Backtests": "Other policies on the recorded traffic.",
     "Administration": "A tenant's policy, keys and webhook secret.",
     "Service": "Whether it lives and is ready, its numbers and its description.",
 }
@@ -80,7 +80,7 @@ _NOTE = (
 )
 _ANSWERED = {
     SEGMENT_HEADER: "The segment of the ledger that this left; absent where nothing was written.",
-    HOLD_HEADER: "What is held, while anything of the tenant is.",
+    HOLD_HEADER: "The held domains, while the tenant has a hold.",
     "Idempotency-Replayed": "`true` where the answer is the recorded one of the same key.",
     "ETag": "The version, in quotes, which `If-Match` takes.",
     "Location": "Where a thing that was created is found.",
@@ -259,7 +259,7 @@ def _responses(route: Route, schemas: Schemas, tried: type[msgspec.Struct]) -> d
         for status in (*((200,) if route.status == 201 else ()), *route.also):
             responses[str(status)] = responses[str(route.status)]
     if route.can_be_tried:
-        plain = responses.get("200", {"description": "What a dry run would have done", "content": {}})
+        plain = responses.get("200", {"description": "The result of a dry run", "content": {}})
         written = responses.get(str(route.status), {}).get("content", {}).get(route.media_type, {})
         # the body of a dry run is what the write itself would answer with
         body = {"properties": {"body": written.get("schema", {"type": "null"})}}

@@ -71,7 +71,7 @@ class Problem(msgspec.Struct, frozen=True):
     errors: list[FieldProblem]
     """The first 20 bad fields."""
     errors_total: int
-    """How many were found."""
+    """Number found."""
     error_id: str | None
 
 

@@ -94,10 +94,10 @@ class IntentFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     action_context: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
     action_priority: ActionPriority = "normal"
     action_channels: ActionChannels | None = None
-    """By preference; left out: the policy's."""
+    """In order of preference; default: the policy's."""
     gate: Gate | None = None
     worker: WorkerChoice = "any"
-    """Who may claim it: the built-in worker, workers outside, or both."""
+    """The workers that may claim it: the built-in one, your own, or both."""
 
 
 @placed(intent_id=None, enabled="trigger_type")

@@ -45,7 +45,7 @@ class ClaimHolder(JsonView, frozen=True):
 
 
 class SourceWaitView(JsonView, frozen=True):
-    """The source that could not be asked the last time."""
+    """The source that could not be asked last time."""
 
     name: Annotated[str, From("source")]
     error: str

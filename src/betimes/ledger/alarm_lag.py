@@ -20,12 +20,12 @@ class LagView(JsonView, frozen=True, kw_only=True):
     """How late some alarms rang."""
 
     alarms: int
-    """How many rang."""
+    """Number of alarms that rang."""
     p50_ms: float | None
     """Half of them were at most so late; `null` if none rang."""
     p99_ms: float | None
     max_ms: float | None
-    """How late the latest was."""
+    """The maximum lateness."""
 
 
 class HourlyLag(LagView, frozen=True, kw_only=True):

@@ -55,12 +55,12 @@ class AlternativesView(JsonView, frozen=True, kw_only=True):
     reproduced: bool
     """Whether deciding again gave the recorded verdict and events, byte for byte."""
     why_not: str | None = None
-    """What is in the way of deciding it again as it was."""
+    """Why it cannot be decided again as it was."""
     answer: PromisedAnswer | None
     """The recorded answer."""
     changes: list[AlternativeChange]
     decisions: int = 0
-    """How often it was decided again."""
+    """Number of times it was decided again."""
     truncated: bool = False
     """Whether the search ended at its bound; there may be further changes."""
 

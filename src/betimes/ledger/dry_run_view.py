@@ -35,13 +35,13 @@ class DryRunView(JsonView, frozen=True, kw_only=True):
     policy: str
     """The fingerprint of the policy it was decided by."""
     segments: list[TriedSegment]
-    """What would be on the ledger: the commands with their events, one for each stream that would be written."""
+    """The segments it would write: the commands with their events, one for each stream."""
     effects: list[EffectView]
-    """What would be asked for: calls, deliveries, and commands to other streams, which are not decided here."""
+    """The effects it would ask for: calls, deliveries, and commands to other streams, which are not decided here."""
     alarm_at: datetime | None
     """When the first of these streams would be woken."""
     truncated: bool
-    """Whether there is more than is shown."""
+    """Whether there is more than shown."""
 
 
 async def view_dry_run(engine: DryRunEngine, caller: Caller, areas: frozenset[str]) -> DryRunView:

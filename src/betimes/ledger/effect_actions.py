@@ -30,7 +30,7 @@ REFUSALS: dict[Action, str] = {"retry": "NOT_RETRYABLE", "discard": "NOT_DISCARD
 
 
 class DeadLetterFilter(EffectChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A choice of dead letters; a field left out does not narrow."""
+    """A filter for dead letters; an omitted field matches all."""
 
     since: Moment | None = None
     """Asked for at this instant or later."""
@@ -56,7 +56,7 @@ class EffectsAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     filter: DeadLetterFilter | None = None
     """Empty for all."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=SUBJECTS_MAX)] | None = None
-    """How many that fit in this call, 500 if not given; with a filter only."""
+    """Maximum for this call, 500 by default; only with a filter."""
     cursor: str | None = None
     """The `next_cursor` of the call before, with the same filter."""
     note: Note | None = None

@@ -98,7 +98,7 @@ ROUTES = (
         "/v1/effects/groups",
         groups,
         "Dead letters by executor and error",
-        description="What a retry or a discard with the same filter would reach, counted.",
+        description="Counts what a retry or a discard with the same filter would reach.",
         query=DeadLetterFilter,
     ),
     _changes.post(

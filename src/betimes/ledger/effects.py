@@ -124,8 +124,8 @@ class Effects(LedgerReader):
     ) -> Page[EffectView]:
         """The newest first.
 
-        Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may not read are
-        left out; those that ended are forgotten after a while.
+        Deliveries are `effect_kind=delivery`, dead letters `status=dead`. Effects of domains the key may not read
+        are left out; ended ones are deleted after a while.
         """
         filters = check_request(filters, EffectFilters)
         checked_limit(limit)

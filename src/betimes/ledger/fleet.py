@@ -50,7 +50,7 @@ class ProcessList(JsonView, frozen=True):
 
 
 class BacklogView(JsonView, frozen=True, kw_only=True):
-    """What is owed to the tenant; a count that stops at the bound says so."""
+    """Due and pending work of the tenant; a count that stops at its bound says so."""
 
     now: datetime
     alarms_due: int
@@ -61,7 +61,7 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     effects_failing: int
     """Calls whose last attempt failed and that are tried again; they are pending too."""
     orphaned: dict[str, int]
-    """Calls that nobody took for a minute, by executor."""
+    """Orphaned calls, which no process took for a minute, by executor."""
     capped: bool
     """Whether a count stopped at its bound."""
     hold: HoldView | None
@@ -77,9 +77,9 @@ class ExecutorView(JsonView, frozen=True, kw_only=True):
     capped: bool
     """Whether the count stopped at its bound: there are that many or more."""
     first_at: datetime | None
-    """When the first of them is due, or the attempt that is under way must have ended; `null` of commands."""
+    """When the first of them is due, or the attempt in progress must have ended; `null` for commands."""
     orphaned: int
-    """Those that nobody took for a minute."""
+    """Orphaned ones, which no process took for a minute."""
 
 
 def read_wall_clock() -> Instant:

@@ -14,9 +14,9 @@ from betimes.ledger.verifications import Verifications, VerificationView
 class HealthView(JsonView, frozen=True, kw_only=True):
     now: datetime
     alarm_lag: AlarmLagView
-    """How late alarms rang in the last 24 hours."""
+    """Lateness of alarms in the last 24 hours."""
     executors: list[ExecutorView]
-    """Who has effects to carry out, the one with the most first; of the first 50 by their names."""
+    """Executors with pending effects, the one with the most first; of the first 50 by name."""
     verifications: list[VerificationView]
     """The last verification of the tenant's streams and the last of all tenants', the later one first."""
 
@@ -27,10 +27,9 @@ class Health(Fleet, AlarmLag, Verifications):
     async def health(self) -> HealthView:
         """Return how late alarms rang, what is pending by executor, and when the ledger was last verified.
 
-        A wake counts from its alarm, or from the end of the hold that kept it. What half of the alarms and 99 of 100
-        kept is an upper bound, to about a factor of two; what other processes counted in the last ten seconds is not in
-        it yet. Effects are counted along an index, for each executor up to a bound. Verifications are those that
-        `betimes verify` put on record.
+        A wake counts from its alarm, or from the end of the hold that kept it. The p50 and p99 are upper bounds, to
+        about a factor of two; counts of other processes from the last ten seconds are missing. Effects are counted
+        along an index, for each executor up to a bound. Verifications are those that `betimes verify` put on record.
         """
         return HealthView(
             now=moment(await self.engine.store.now()),

@@ -27,7 +27,7 @@ class JudgedView(JsonView, frozen=True):
     id: str
     """The same in every judgement of it, in its stream."""
     key: str
-    """The event id or key it was asked for by."""
+    """The event id or key of the request."""
     what: str | None
     """Such as an event type or a type of trigger, where it is known."""
 

@@ -49,11 +49,11 @@ class MetaView(JsonView, frozen=True, kw_only=True):
     kinds: list[KindView]
     """Kinds of streams of these domains."""
     outcomes: list[str]
-    """What these domains decide on, as filters name it."""
+    """All outcomes of these domains, as filters name them."""
     reasons: list[str]
     """Every reason that they give."""
     words: dict[str, str]
-    """What reasons mean, and outcomes and statuses that are codes; the other statuses are words already."""
+    """Meanings of reasons, and of outcomes and statuses that are codes."""
     channels: list[str]
     """Of notifications, under the policy in force."""
     limits: dict[str, int]

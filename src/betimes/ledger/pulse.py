@@ -51,11 +51,11 @@ class PulseCount(msgspec.Struct, frozen=True):
 
 
 class PulseFrame(msgspec.Struct, frozen=True):
-    """What was decided since the frame before."""
+    """Decisions since the previous frame."""
 
     now: datetime
     beats: int
-    """How many seconds it stands for, about."""
+    """The seconds it covers, approximately."""
     total: int
     counts: list[PulseCount]
     sample: list[VerdictEvent]
@@ -63,7 +63,7 @@ class PulseFrame(msgspec.Struct, frozen=True):
     missed: bool
     """Whether more was decided since the frame before than is counted here."""
     health: BacklogView
-    """What is owed to the tenant, as of a few seconds ago at most."""
+    """Due and pending work of the tenant, at most a few seconds old."""
 
 
 class _Beat:

@@ -81,8 +81,7 @@ ROUTES = (
         "/v1/processes",
         processes,
         "Running processes",
-        description="Processes that told of themselves within a day: role, version, executors, when they were last "
-        "seen.",
+        description="Processes seen within a day: role, version, executors, when they were last seen.",
         scope="admin",
     ),
 )

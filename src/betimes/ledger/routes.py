@@ -28,7 +28,7 @@ PASS_LIMIT_S = 120.0
 class TickRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
     kinds: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=64)] | None = None
-    """Of the streams whose alarms are rung; left out, all."""
+    """Of the streams whose alarms are rung; by default all."""
     max_s: Annotated[float, msgspec.Meta(ge=1, le=25)] = 10.0
 
 
@@ -177,8 +177,9 @@ ROUTES = (
         advance,
         "Move a virtual clock",
         keeps_answer="clock",
-        description="Rings every alarm on the way, in order, and carries out the effects due. Stopped early, `now` is "
-        "how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start anew.",
+        description="Rings every alarm on the way, in order, and carries out the effects due. If it stops early, "
+        "`now` is how far it came and `complete` is false: call again with `advance_to`, since `advance_s` would start "
+        "again.",
         deployment=True,
         codes=((404, "CLOCK_NOT_VIRTUAL"),),
         example={"advance_s": 3600},

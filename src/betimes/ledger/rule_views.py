@@ -20,14 +20,14 @@ class ExplainedRuleView(ExplainedRule, JsonView, frozen=True):
 
 
 class RuleView(JsonView, frozen=True, kw_only=True):
-    """A rule: what it records and says, and what it goes by."""
+    """A rule: the values it records, its sentences and its settings."""
 
     number: int | None
     """Its place in the table, from 1; `null` of one that judges no more."""
     rule: Annotated[str, From("name")]
     mode: Literal["enforce", "shadow", "retired"]
-    """Under the policy in force: `shadow` is judged and recorded and does not bind; `retired` judges no more and still
-    explains old verdicts."""
+    """Under the policy in force: `shadow` is judged and recorded but not enforced; `retired` is not used any more
+    and still explains old verdicts."""
     sees: tuple[str, ...]
     """The names of the values it records, which its sentences hold in braces."""
     says: str
@@ -37,7 +37,7 @@ class RuleView(JsonView, frozen=True, kw_only=True):
     absent: str
     """Its sentence when there was nothing to look at."""
     reads: tuple[str, ...]
-    """The settings of the policy that it goes by; a name in braces is one that the case gives. An entry of a list is
+    """The policy settings it uses; a name in braces is filled in by the case. An entry of a list is
     addressed by its `name`."""
 
 

@@ -82,14 +82,14 @@ class SegmentView(JsonView, frozen=True, kw_only=True):
     actor: str
     correlation_id: Annotated[str, From("correlation")]
     note: str
-    """Why it was asked for, in the words of whoever asked; empty if they did not say."""
+    """The caller's note: why it was asked for; may be empty."""
 
 
 class SegmentPage(JsonView, frozen=True):
     items: list[SegmentView]
     next_cursor: str | None
     resume_cursor: str
-    """Come back with it, in ascending order, for what is committed later."""
+    """Pass it later, in ascending order, to read newer segments."""
     unreadable: tuple[UnreadableRow, ...] = ()
     """Segments of this page that cannot be shown. They count towards `limit`."""
 
@@ -114,7 +114,7 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     """Every rule of the table, in order, with its sentence: those looked at, then those that were not reached."""
     summary: str
     timezone: str | None
-    """The zone today of the schedule, intent or person it is about; `null` if none is known."""
+    """The current zone of its schedule, intent or user; `null` if unknown."""
     policy_in_force: str
     """The fingerprint of the policy in force now; another than `policy` if it has changed since."""
     caused_by: CausedBy | None
@@ -273,16 +273,16 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
     async def rules(self) -> RuleTables:
         """Return every table of rules, with the mode of each rule under the policy in force.
 
-        Every table of rules of the domains the key may read, in the order they are looked at, with what each records,
-        both of its sentences, the settings it goes by, and its mode under the policy in force.
+        The rule tables of the domains the key may read, in order: the values each rule records, its sentences, the
+        settings it uses, and its mode under the policy in force.
         """
         return list_rule_tables(self._domains, await self.engine.policy_of(self.caller.tenant))
 
     async def alternatives(self, segment_id: str) -> AlternativesView:
         """Return what would have had to be different for a better answer; raise `NotFound` without the segment.
 
-        The segment is decided again with everything as it was; then the least change of each kind that gives a better
-        answer is looked for: the instant, a rule that does not bind, one setting, the request, the person or the
+        Decides the segment again with everything as it was, then searches the smallest change of each kind that
+        gives a better answer: the instant, a rule that is not enforced, one setting, the request, the user or the
         definition. At most 200 decisions and half a second.
         """
         stream, version = self._demand_segment_id(segment_id)

@@ -39,7 +39,7 @@ Counts: TypeAlias = Counter[tuple[int, tuple[str, ...]]]
 
 
 class StatisticsCell(JsonView, frozen=True, kw_only=True):
-    """A count. What it is not grouped by is `null`; an outcome with several reasons counts under each of them."""
+    """A count. Fields it is not grouped by are `null`; an outcome with several reasons counts under each of them."""
 
     at: datetime
     """The beginning of its step."""
@@ -89,7 +89,7 @@ class Statistics(LedgerReader):
         until
             Not included; now, if not given.
         step
-            Left out, the shortest of which there are not too many.
+            By default, the shortest that does not give too many steps.
         by
             Some of domain, kind, outcome, reason, with commas.
         outcome

@@ -39,7 +39,7 @@ class StatusView(JsonView, frozen=True, kw_only=True):
     late_s: float
     """How late the oldest alarm is."""
     alarm_lag: AlarmLagView
-    """How late alarms rang in the last 24 hours."""
+    """Lateness of alarms in the last 24 hours."""
     verifications: list[VerificationView]
     """The last of the tenant and the last of everything, the later one first."""
     problems: list[str]

@@ -44,7 +44,7 @@ class StreamSummary(JsonView, frozen=True, kw_only=True):
     domain: str
     status: str | None
     owner: str | None
-    """The person or account it belongs to, where it has one."""
+    """The user or account it belongs to, if any."""
     version: int
     segment_id: str
     """Its last segment."""
@@ -68,7 +68,7 @@ class StreamFinding(JsonView, frozen=True):
 
 
 class StreamVerification(JsonView, frozen=True, kw_only=True):
-    """What replaying one stream from its ledger came to."""
+    """The result of replaying one stream from its ledger."""
 
     kind: str
     id: str

@@ -52,7 +52,7 @@ class FillPoint(JsonView, frozen=True):
 
 
 class FillView(JsonView, frozen=True, kw_only=True):
-    """How full a sliding window is from each instant on, as things stand."""
+    """How full a sliding window is from each instant on, if nothing else happens."""
 
     domain: str
     kind: str
@@ -81,11 +81,11 @@ class TimelineView(JsonView, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     timezone: str
-    """The person's own, UTC where none is known."""
+    """The user's zone; UTC if unknown."""
     items: list[TimelineEvent]
-    """What was decided, oldest first."""
+    """Decisions, oldest first."""
     waiting: list[UpcomingItem]
-    """What waits between the two instants; if now is among them, also what is late."""
+    """Items that wait between the two instants; if now is between them, late ones too."""
     bands: list[BandView]
     fills: list[FillView]
     forecast: list[ProspectView]
@@ -93,7 +93,7 @@ class TimelineView(JsonView, frozen=True, kw_only=True):
     """Whether bands and fills of the past are those of their time. If not, histories are longer than is read for it, or
     pruned, and some streams show what their state of now still remembers."""
     truncated: bool
-    """Whether there is more than is shown."""
+    """Whether there is more than shown."""
     unreadable: list[UnreadableRow]
 
 
@@ -106,7 +106,7 @@ class Timeline(Upcoming):
     ) -> TimelineView:
         """Return what was and will be between two instants; by default twelve hours around now.
 
-        What was decided about them in all domains the key may read, what waits, bands (quiet hours, digests, cooldowns,
+        Their decisions in all domains the key may read, waiting items, bands (quiet hours, digests, cooldowns,
         incident, ban), how full their windows are, and what happens if nothing else does.
 
         Parameters

@@ -35,7 +35,7 @@ LATE_MAX = 5_000
 
 
 class LateAlarms(JsonView, frozen=True):
-    """Alarms that should have rung by now, and what is due and was taken by nobody."""
+    """Overdue alarms, and due checks that no worker has taken."""
 
     count: int
     oldest_at: datetime | None
@@ -88,9 +88,9 @@ class Upcoming(UpcomingItems):
     ) -> UpcomingView:
         """Count what comes by kind and step; by default in the next 24 hours.
 
-        How many alarms ring in each step, by kind of stream. Schedules are shown with all their ticks, intents with
-        their next check and their end, others with their next alarm. Where there are very many, counts are those of a
-        sample, or the later ones are estimated from the earlier (`estimated`, by row).
+        Upcoming alarms in each step, by kind of stream. Schedules are shown with all their ticks, intents with
+        their next check and their end, others with their next alarm. Large counts come from a sample, or are
+        extrapolated from earlier steps (`estimated`, by row).
 
         Parameters
         ----------

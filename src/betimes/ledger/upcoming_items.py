@@ -54,12 +54,12 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     id: str
     """Of the stream: a person, an account, a schedule, …"""
     owner: str | None
-    """The person or account it belongs to, where that is another than `id`."""
+    """The user or account it belongs to, if not `id`."""
     at: datetime
-    """When it is looked at next."""
+    """When it is checked next."""
     what: str
     key: str | None
-    """The event id or key it was asked for by."""
+    """The event id or key of the request."""
     reasons: list[str]
     would_pass_at: datetime | None
     """When it would pass at the earliest, as things stand."""
@@ -68,7 +68,7 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     segment_id: str | None
     late: bool
     timezone: str | None
-    """The zone of its person, or of what recurs, where it has one."""
+    """The zone of its user or schedule, if any."""
 
 
 class ItemsPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -123,10 +123,10 @@ class UpcomingItems(LedgerReader):
     ) -> Page[UpcomingItem]:
         """List what waits, soonest first within the page; the pages are in the order of the streams' next instants.
 
-        Everything that waits: what, whose, why and until when; intents by their next check. A stream is found by its
-        next alarm or check, the soonest first, late ones first of all, and shown once, with all that waits in it
-        between `from` and `to`. The items of a page are sorted by `at`; because a stream stays together, the next page
-        may begin before this one ends.
+        Waiting items: what they are, whose, why and until when; intents by their next check. A stream is found by
+        its next alarm or check, soonest first, late ones before all others, and shown once, with all its waiting
+        items between `from` and `to`. The items of a page are sorted by `at`; since the items of a stream stay
+        together, the next page may begin earlier than this one ends.
 
         Parameters
         ----------

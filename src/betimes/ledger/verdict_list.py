@@ -50,8 +50,8 @@ class VerdictList(LedgerReader):
     ) -> Page[VerdictEvent]:
         """List verdicts, newest first.
 
-        What the stream of verdicts sent, newest first. A page looks at a bounded number of segments: it may be short
-        and still not be the last.
+        Verdicts as the live stream sent them, newest first. A page looks at a bounded number of segments: it may be
+        short and still not be the last.
         """
         filters = check_request(filters or {}, VerdictFilters)
         check_names(outcomes=split_names(filters.outcome), reason=filters.reason)

@@ -43,7 +43,7 @@ class VerificationView(JsonView, frozen=True, kw_only=True):
     findings: int
     """How much is not."""
     streams: int | None
-    """How many were replayed; `null` of all tenants' for who may not know."""
+    """Number replayed; `null` for all tenants if the key may not know."""
     segments: int | None
     segment_id: str | None
     """Of its record; `null` if the key may not read that."""

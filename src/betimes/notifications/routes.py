@@ -132,8 +132,7 @@ ROUTES = (
         "/v1/notifications/{event_id}/release",
         Notifications.release,
         "Send a waiting notification now",
-        description="NOW RELEASED, passing over whatever only "
-        "postpones it. What has expired, a ban and an opt-out hold.",
+        description="NOW RELEASED, past all rules that only defer it. Expiry, a ban and an opt-out still apply.",
         codes=((409, "NOT_WAITING"),),
     ),
     _notifications.post(
@@ -183,7 +182,7 @@ ROUTES = (
         "/v1/incidents",
         open_incident,
         "Open an incident",
-        description="Of one person, or without `user_id` of the tenant. One that is open "
+        description="For one user, or without `user_id` for the tenant. One that is open "
         "keeps its id and gets a later end: 200.",
         body_optional=True,
         status=201,

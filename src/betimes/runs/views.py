@@ -31,7 +31,7 @@ TriggerState: TypeAlias = Literal["allowed", "deferred", "joined", "skipped"]
 
 
 class GateFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the gate is told of a trigger, each field once."""
+    """The fields of a trigger that the gate evaluates."""
 
     account_id: Id
     trigger_type: TriggerType

@@ -36,7 +36,7 @@ class EveryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @shown()
 class DstView(Dst, JsonView, frozen=True):
-    """The treatment of skipped and repeated local times; a field that is not set goes by the kind of cron."""
+    """The treatment of skipped and repeated local times; an unset field depends on the kind of cron."""
 
 
 class EveryView(JsonView, frozen=True):
@@ -83,7 +83,7 @@ TICKS_SHOWN = 3
 class ScheduleRequest(
     ScheduleFields[Moment, EveryRequest, None], frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """A definition as it is sent; a field that is left out has its default."""
+    """A definition as it is sent; omitted fields have their defaults."""
 
     schedule_id: Id | None = None
 
@@ -173,7 +173,7 @@ class Tick(JsonView, frozen=True, kw_only=True):
     scheduled_for: datetime
     fired_at: datetime | None = None
     lag_ms: int | None = None
-    """How long after `scheduled_for` it fired; `null` of a manual tick, which is never late."""
+    """Lateness after `scheduled_for`; `null` for a manual tick."""
     run_key: str | None = None
     run_id: str | None = None
     definition_version: int

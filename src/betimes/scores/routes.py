@@ -54,7 +54,7 @@ ROUTES = (
         f"{ONE}/interactions",
         Scores.interact,
         "Record an interaction",
-        description="Makes the score if it is new. What was owed is settled first.",
+        description="Creates the score if it is new. Outstanding decay is settled first.",
         example={"type": "text"},
     ),
     _scores.post(

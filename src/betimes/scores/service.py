@@ -86,7 +86,7 @@ def _points(name: str, value: Decimal | None, low: int, high: int) -> Micro | No
 
 
 class NewScore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new score; a field left out is the policy's: its start, its first stage, its first active status, now."""
+    """A new score; omitted fields come from the policy: its start, its first stage, its first active status, now."""
 
     user_id: Id
     score: Decimal | None = None

@@ -65,7 +65,7 @@ class Score(JsonView, frozen=True):
     score: Points
     """As stored."""
     effective_score: Decimal
-    """What a sweep now would leave."""
+    """The score that a sweep would leave now."""
     chapter: Chapter
     game_status: Annotated[str, From("status")]
     last_interaction_at: Annotated[datetime | None, From("interacted_at")]

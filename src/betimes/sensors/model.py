@@ -82,11 +82,12 @@ class OidcProof(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     """The identity tokens (OpenID Connect) to accept."""
 
     audience: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-    """What the token must be for."""
+    """The required audience of the token."""
     issuer: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] = "https://accounts.google.com"
-    """Who signs it; the configuration says who is trusted."""
+    """The issuer of the token; the configuration lists the trusted ones."""
     email: Annotated[str, msgspec.Meta(min_length=3, max_length=320)] | None = None
-    """The sender's account, such as a service account; left out: any that the issuer signs for the audience."""
+    """The sender's account, such as a service account; by default any for which the issuer signs tokens for the
+    audience."""
 
 
 class SensorFields(msgspec.Struct, Generic[Absent], frozen=True, kw_only=True):
@@ -108,9 +109,9 @@ class SensorFields(msgspec.Struct, Generic[Absent], frozen=True, kw_only=True):
     max_run_requests: Annotated[int, msgspec.Meta(ge=1, le=RUN_REQUESTS_MAX)] = RUN_REQUESTS_MAX
     max_errors: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
     allowed_targets: Annotated[tuple[Target, ...], msgspec.Meta(max_length=ALLOWED_TARGETS_MAX)] = ()
-    """What an evaluator may choose besides `target`; an account or a person left out is any."""
+    """Targets that an evaluator may choose besides `target`; an omitted account or user allows any."""
     oidc: OidcProof | Absent = LEFT_OUT
-    """Whose identity tokens are accepted, with `auth: oidc`."""
+    """The identity tokens to accept, with `auth: oidc`."""
 
 
 @stored(allowed_targets="max_errors")

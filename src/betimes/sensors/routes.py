@@ -39,7 +39,7 @@ class CursorRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state_version: Annotated[int, msgspec.Meta(ge=1)]
     """Of the sensor as it was read; 412 if it has moved since."""
     cursor: Any = None
-    """Any JSON; left out or null, the evaluator starts anew."""
+    """Any JSON; omitted or null, the evaluator starts from the beginning."""
 
 
 class ProofQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +155,7 @@ ROUTES = (
         reset_cursor,
         "Move the cursor of a poll sensor",
         description="Of a poll sensor, in any status. Compared with `state_version` "
-        "and moves it by one, so that an evaluation under way is recorded as `skipped_stale_cursor`.",
+        "and moves it by one, so that an evaluation in progress is recorded as `skipped_stale_cursor`.",
         codes=((409, "NOT_A_POLL_SENSOR"), (412, "VERSION_MISMATCH")),
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
