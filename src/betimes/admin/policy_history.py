@@ -58,7 +58,7 @@ class PolicyVersion(JsonView, frozen=True, kw_only=True):
     note: str | None
     backtest_id: str | None
     restores: int | None = None
-    """Of a roll back: the version whose overrides it put in force again."""
+    """For a rollback: the version that it restored."""
     segment_id: Annotated[str, From("handle")]
     correlation_id: Annotated[str, From("correlation")]
 

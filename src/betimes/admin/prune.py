@@ -37,7 +37,7 @@ WHAT_CHARS_MAX = 500
 
 class PruneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: Moment
-    """History older than this goes; not later than now."""
+    """History before this is replaced; not later than now."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=EXAMINED_MAX)] = 1_000
     """Streams to look at."""
     cursor: str | None = None
@@ -61,7 +61,7 @@ class PruneOutcome(JsonView, frozen=True, kw_only=True):
     examined: int
     """Streams that were looked at."""
     streams: int
-    """Those whose older history is one checkpoint now."""
+    """Streams whose older history is one checkpoint now."""
     segments: int
     """Segments that were removed; each stream has one checkpoint instead."""
     kept: int

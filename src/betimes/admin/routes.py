@@ -193,7 +193,7 @@ ROUTES = (
         check_policy,
         "Check overrides and show what they would change",
         description="A dry run: nothing is changed or recorded. With `Content-Type: application/toml` the body is the "
-        "overrides as a document, and errors say their lines.",
+        "overrides as a document, and errors have line numbers.",
         toml_field="overrides",
         read_only=_POLICY_READ_ONLY,
         example=_OVERRIDES,
@@ -268,9 +268,9 @@ ROUTES = (
         "/v1/hold",
         Tenants.set_hold,
         "Hold everything, or some domains",
-        description="Until that instant, or until it is ended: no alarm of these domains rings, no schedule ticks, "
-        "nothing is sent, called or handed out. Requests are answered and recorded as ever. Afterwards all that was "
-        "postponed happens, in order. Meanwhile every answer carries the header "
+        description="Until that instant, or until it is ended, no alarm of these domains rings, no schedule ticks, "
+        "and nothing is sent, called or claimed. Requests are answered and recorded as usual. Afterwards all deferred "
+        "work happens, in order. Meanwhile every answer carries the header "
         f"`{HOLD_HEADER}`. A hold that is in force is replaced.",
         example={"domains": ["notifications"], "until": "2026-01-05T18:00:00Z", "reason": "a wrong template"},
     ),

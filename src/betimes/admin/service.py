@@ -70,7 +70,7 @@ class Rollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     to_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     overrides_fingerprint: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     version: int | None = None
-    """The one in force now, on condition of which it is made; the header `If-Match` is the same."""
+    """The version in force, as a condition for the change; the same as the header `If-Match`."""
     note: Note | None = None
 
 

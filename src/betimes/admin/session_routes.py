@@ -64,7 +64,7 @@ ROUTES = (
         "/v1/sessions",
         open_session,
         "Open a session for a browser",
-        description=f"With scopes to read only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
+        description=f"With read scopes only, for at most {SESSION_S_MAX // 3600} h; it ends after an hour without a "
         f"request, and with its key. The answer sets the cookie `{COOKIE}` and shows no secret. With it, requests that "
         "change something need `Sec-Fetch-Site: same-origin` and `X-Betimes-Console: 1`.",
         body_optional=True,
@@ -88,7 +88,7 @@ ROUTES = (
         "/v1/sessions/current/operate",
         operate,
         "Elevate the session for 15 minutes",
-        description="It has all scopes of its key until then; the key must be shown once more.",
+        description="It has all scopes of its key until then; the key must be sent again.",
         codes=((404, "NOT_FOUND"), (409, "ANOTHER_KEY"), (409, "NO_KEYS"), (403, "CROSS_SITE"), (403, "ACTIONS_OFF")),
     ),
     _route(

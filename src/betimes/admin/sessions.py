@@ -25,7 +25,7 @@ SESSION_S_MAX = 12 * 3_600
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: Annotated[str, msgspec.Meta(max_length=40)] = ""
-    """Which browser it is, for the list of keys."""
+    """The browser's name, for the list of keys."""
     scopes: Annotated[tuple[Scope, ...], msgspec.Meta(max_length=len(SCOPES))] | None = None
     """Some of the key's read scopes; by default all of them."""
     expires_in_s: Annotated[int, msgspec.Meta(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX

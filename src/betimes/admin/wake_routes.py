@@ -31,7 +31,7 @@ ROUTES = (
         scope="tick",
         tag="Time and history",
         description="Ends the snooze of a stream whose wake failed and wakes it; if that fails again, `error` says why "
-        "and it rests once more.",
+        "and it is snoozed again.",
         body_optional=True,
         keeps_answer="wakes",
     ),

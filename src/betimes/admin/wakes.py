@@ -27,7 +27,7 @@ class WakeView(JsonView, frozen=True, kw_only=True):
     alarm_at: datetime | None
     """Its next alarm."""
     snoozed_until: datetime | None
-    """Until when the alarm rests, because the wake failed."""
+    """The end of the snooze, if the wake failed."""
     segment_id: str | None
     """The segment that the wake wrote; `null` if it was not rung."""
 

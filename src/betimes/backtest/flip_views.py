@@ -77,8 +77,8 @@ class FlipPage(JsonView, frozen=True, kw_only=True):
     items: list[FlipView]
     next_cursor: str | None
     kept: int
-    """Changed answers that fit and that the report keeps: those that the pages list."""
+    """Matching changed answers that the report keeps, which the pages list."""
     total: int | None
-    """Changed answers that fit, kept or not; `null` of one `id`, by which the report does not count."""
+    """All matching changed answers, kept or not; `null` for one `id`, by which the report does not count."""
     unreadable: tuple[UnreadableRow, ...] = ()
     """None: a report is read as a whole."""

@@ -97,7 +97,7 @@ class BacktestView(msgspec.Struct, frozen=True, kw_only=True):
     backtest_id: str
     status: Status
     progress: float
-    """The share of the ledger that was gone through, 0 to 1."""
+    """The finished share of the ledger, 0 to 1."""
     candidates: tuple[str, ...]
     """The names of the policies that are tried."""
     since: datetime | None
@@ -113,7 +113,7 @@ class BacktestDetail(BacktestView, frozen=True, kw_only=True):
     """The same, with its result."""
 
     result: BacktestReport | None
-    """When it is done, and its history was not pruned since."""
+    """Present when it is done, unless its history was pruned since."""
     summary: ReportSummary | None
     """The result in sentences, as the command line and the page say them."""
 
@@ -123,14 +123,14 @@ class BacktestEstimate(msgspec.Struct, frozen=True):
 
     segments: int
     commands: int
-    """That came from outside and are decided again."""
+    """Commands from outside that are decided again."""
     candidates: int
     seconds: float
     """In one process."""
     decisions_per_s: int
-    """The speed it is reckoned with: a running mean of the last backtests of the process that answers."""
+    """The assumed speed: a running mean of the last backtests of the answering process."""
     measured: bool
-    """Whether that process has made any; else the speed is a fixed one to begin with."""
+    """Whether that process has run any backtest; otherwise a fixed speed is assumed."""
 
 
 class Backtests(Service):
@@ -139,7 +139,7 @@ class Backtests(Service):
     async def estimate(self, request: BacktestRequest) -> BacktestEstimate:
         """Say how much a backtest of everybody would read and decide, and about how long that takes.
 
-        From a few looks at the ledger; a sample takes its share of the decisions, and reads it all.
+        From a few reads of the ledger; a sample takes its share of the decisions, but reads all of it.
         """
         plan = await self._make_plan(request)
         segments, commands = await estimate_traffic(self.engine.store, self.caller.tenant, plan.since_at, plan.until_at)
@@ -210,8 +210,8 @@ class Backtests(Service):
     async def get(self, backtest_id: str) -> BacktestDetail:
         """Return one backtest, with its report when it is done.
 
-        `result` is there when it is `done`; of one that `failed`, `error` says why. One whose process died has failed
-        as `ABANDONED` a minute later: ask again.
+        `result` is present when it is `done`, `error` when it `failed`. If its process died, it is `failed` as
+        `ABANDONED` a minute later: ask again.
         """
         found = await self._find(backtest_id)
         report = await self._report(found)

@@ -92,7 +92,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Flip(msgspec.Struct, frozen=True):
-    """A question that was answered differently, with both traces."""
+    """A changed answer, with both traces."""
 
     at: InstantText
     tenant: str
@@ -150,7 +150,8 @@ class SampleReport(msgspec.Struct, frozen=True):
     segments: int
     segments_total: int
     left_out: int
-    """Subjects that hang together in groups too large for the sample: a tenant's shared quota ties its accounts."""
+    """Subjects that depend on each other in groups too large for the sample: a tenant's shared quota ties its
+    accounts."""
 
 
 class BacktestReport(msgspec.Struct, frozen=True):

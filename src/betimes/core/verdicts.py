@@ -123,7 +123,7 @@ class ExplainedRule(msgspec.Struct, frozen=True):
     """One rule of a table and what became of it in a verdict."""
 
     number: int | None
-    """Its place in the table, from 1; `null` of a rule that judges no more."""
+    """Its place in the table, from 1; `null` for a retired rule."""
     rule: str
     outcome: RuleOutcome
     """`bound`: it decided; `shadow`: it would have decided, but is not enforced; `not_reached`: an earlier rule had

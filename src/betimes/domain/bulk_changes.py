@@ -57,7 +57,7 @@ class BulkOutcome(JsonView, frozen=True):
     failed: int
     items: list[BulkItem]
     complete: bool
-    """Whether nothing is left that the filter finds; if not, call again with `next_cursor`."""
+    """Whether nothing that matches is left; if not, call again with `next_cursor`."""
     next_cursor: str | None
     segment_id: str | None
     """Of the record of it all; `None` if nothing was found."""

@@ -15,7 +15,7 @@ HOLD_HEADER = "Betimes-Hold"
 
 
 class HoldView(JsonView, frozen=True, kw_only=True):
-    """Nothing of these domains fires until an instant, and nothing is lost."""
+    """A hold of these domains: nothing fires until an instant, and nothing is lost."""
 
     domains: list[str]
     until: datetime

@@ -27,12 +27,12 @@ class RunBrief(JsonView, frozen=True):
     status: str
     verdict: RunVerdict | None
     error: str | None = None
-    """Why it failed; of a call that is tried again, why the last attempt did."""
+    """Its error; for a call that will be retried, the error of the last attempt."""
     allowed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     attempts: int = 0
-    """Of a call that failed and is tried again: how often it was made."""
+    """Attempts of a call that failed and will be retried."""
     next_attempt_at: datetime | None = None
 
 

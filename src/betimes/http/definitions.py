@@ -214,8 +214,8 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
             f"{self.path}/bulk",
             self.bulk,
             f"Enable, disable or delete many {self.noun}s",
-            description="Those named, or what the filter finds: the parameters of the list. Each is a change of its "
-            "own and says how it went; `complete` says whether anything is left.",
+            description="By id, or by a filter with the parameters of the list. Each is a change of its own with its "
+            "own result; `complete` is false if anything is left.",
             body=BulkRequest,
             described_body=bulk_request(f"{self.noun.capitalize()}Bulk", filters_of(self.types.list)),
             reply=BulkOutcome,

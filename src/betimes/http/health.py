@@ -51,13 +51,13 @@ class RouteTimes(msgspec.Struct, frozen=True):
     method: str
     route: str
     p50_ms: float | None
-    """Half of the requests took at most so long; `null` is longer than 30 s."""
+    """Median time, as an upper bound; `null` is longer than 30 s."""
     p99_ms: float | None
 
 
 class BatchSizes(msgspec.Struct, frozen=True):
     p50: int | None
-    """Half of the commits wrote at most so many segments; `null` is more than 1,024."""
+    """Median segments per commit, as an upper bound; `null` is more than 1,024."""
     p99: int | None
 
 
@@ -173,8 +173,8 @@ ROUTES = (
         "/readyz",
         ready,
         "Readiness: whether it can take work",
-        description="The engine is open, and the store can be read and gives what a write needs in time: its lock, "
-        "and room on its disk. Looked at once a second at most.",
+        description="The engine is open, and the store can be read and written in time: its lock is free, and its "
+        "disk has room. Checked at most once a second.",
         codes=((503, "NOT_READY"),),
     ),
     _get(
@@ -192,8 +192,8 @@ ROUTES = (
         request_times,
         "Request times by route",
         scope="admin",
-        description="By route, since this process started, to the bounds that `/metrics` counts by, and how large its "
-        "commits are. All tenants are in it, so it says how long and not how many.",
+        description="By route, since this process started, in the buckets of `/metrics`, and the sizes of its commits. "
+        "It covers all tenants, so it has times and no counts.",
     ),
     _get("/openapi.json", description, "The OpenAPI description", description="OpenAPI 3.1.", reply=dict),
     _get("/docs", docs, "API documentation as a page", reply=str, media_type="text/html"),

@@ -36,14 +36,14 @@ WITH_BODY = ((400, "MALFORMED_JSON"), (413, "BODY_TOO_LARGE"), (415, "UNSUPPORTE
 TAGS = {
     "Runs": "May this account's expensive decision run: ALLOW, DEFER or SKIP?",
     "Notifications": "Should this user be notified: NOW, LATER or NEVER?",
-    "Intents": "Which stored intents are due, who works on them, may they fire?",
-    "Automation": "Which clock ticks and outside changes must cause a run, exactly once?",
-    "Scores": "How far has a neglected score fallen, and has it reached the floor?",
+    "Intents": "Which stored requests are due, which worker claims them, may they fire?",
+    "Automation": "Which clock ticks and outside changes must start a run, exactly once?",
+    "Scores": "How far has a neglected score decayed, and has it reached 0?",
     "Effects": "Work outside a commit: handlers, webhooks, deliveries, commands.",
     "Time and history": "Passes over due work, a virtual clock, the ledger, and explanations.",
     "Backtests": "Other policies on the recorded traffic.",
     "Administration": "A tenant's policy, keys and webhook secret.",
-    "Service": "Whether it lives and is ready, its numbers and its description.",
+    "Service": "Liveness, readiness, metrics and the API description.",
 }
 DESCRIPTION = """\
 Every status of 400 or more has an `application/problem+json` body; `errors` lists all bad fields. \
@@ -68,7 +68,7 @@ _IF_MATCH = (
     r'^"\d+"$',
 )
 _DRY_RUN = (
-    ("Betimes-Dry-Run", "`true`: decide it and commit nothing. Needs the scope to read instead of that to write.", 5),
+    ("Betimes-Dry-Run", "`true`: decide it and commit nothing. Needs the read scope instead of the write scope.", 5),
     ("Betimes-At", "Of a dry run: another instant, at most 366 days ahead; now, by default.", 40),
     ("Betimes-Policy", "Of a dry run: overrides of the policy in force, as JSON. Needs the scope admin.", 8192),
 )
@@ -81,7 +81,7 @@ _NOTE = (
 _ANSWERED = {
     SEGMENT_HEADER: "The segment of the ledger that this left; absent where nothing was written.",
     HOLD_HEADER: "The held domains, while the tenant has a hold.",
-    "Idempotency-Replayed": "`true` where the answer is the recorded one of the same key.",
+    "Idempotency-Replayed": "`true` if the answer is the recorded one of the same key.",
     "ETag": "The version, in quotes, which `If-Match` takes.",
     "Location": "Where a thing that was created is found.",
     "X-Correlation-Id": "The one that was sent, or a new one.",

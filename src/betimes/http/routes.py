@@ -231,7 +231,7 @@ class Empty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Traced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace: bool | None = None
-    """Whether the rules looked at are in the answer; by default yes, in a batch no."""
+    """Whether the answer includes the rules that were checked; by default yes, in a batch no."""
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

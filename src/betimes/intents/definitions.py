@@ -35,7 +35,7 @@ ActionChannels = Annotated[Sequence[ChannelName], msgspec.Meta(min_length=1, max
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """When a condition-based intent may fire; an expression wins over the structured fields."""
+    """The condition of an intent; an expression takes precedence over the structured fields."""
 
     expression: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
     ticker: Annotated[str, msgspec.Meta(min_length=1, max_length=20)] | None = None
@@ -102,7 +102,7 @@ class IntentFields(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
 
 @placed(intent_id=None, enabled="trigger_type")
 class Draft(IntentFields[LocalInstant], frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """An intent as its author writes it. Instants are ISO 8601; a naive one is read in the intent's zone."""
+    """An intent as it is sent. Instants are ISO 8601; a naive one is read in the intent's zone."""
 
     intent_id: Id | None = None
     enabled: bool = True

@@ -63,7 +63,7 @@ class IntentView(IntentFields[datetime], JsonView, frozen=True, kw_only=True):
     gate: GateView | None
     next_check: datetime | None
     due_at: datetime | None
-    """When workers take it next: at its next check, or if that is later, when its cooldown or its claim has ended."""
+    """When workers can take it next: at its next check, or later, when its cooldown or claim has ended."""
     last_checked: datetime | None
     last_executed: datetime | None
     execution_count: int

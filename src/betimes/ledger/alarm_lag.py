@@ -22,7 +22,7 @@ class LagView(JsonView, frozen=True, kw_only=True):
     alarms: int
     """Number of alarms that rang."""
     p50_ms: float | None
-    """Half of them were at most so late; `null` if none rang."""
+    """Median lateness, as an upper bound; `null` if none rang."""
     p99_ms: float | None
     max_ms: float | None
     """The maximum lateness."""

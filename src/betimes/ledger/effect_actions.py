@@ -72,12 +72,12 @@ class EffectsOutcome(JsonView, frozen=True):
     action: Action
     done: int
     skipped: int
-    """Dead letters that fit and were left: expired, or changed meanwhile."""
+    """Matching dead letters that were skipped: expired, or changed meanwhile."""
     skipped_first: list[SkippedEffect]
     """The first of them."""
     oldest_at: datetime | None
     complete: bool
-    """Whether nothing is left that fits; if not, call again with `next_cursor`."""
+    """Whether nothing that matches is left; if not, call again with `next_cursor`."""
     next_cursor: str | None
     segment_id: str | None
     """Of the record of it; `None` if nothing was found."""
@@ -98,7 +98,7 @@ class EffectGroups(JsonView, frozen=True):
     groups: list[EffectGroup]
     """The largest first, at most 100."""
     counted: int
-    """Dead letters that fit, in all groups, also those that are not shown."""
+    """Matching dead letters in all groups, including groups not shown."""
     complete: bool
     """Whether all were looked at; the oldest 1,000 are."""
 

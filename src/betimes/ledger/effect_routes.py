@@ -69,7 +69,7 @@ _RETRY = (
     "Only a dead letter can be retried: a run's handler is called at most once, and an expired notification is over."
 )
 _MANY = (
-    "Those of `ids`, or what the filter finds: the oldest come first, at most 500 a call; `next_cursor` leads on past "
+    "Those in `ids`, or those that the filter finds: oldest first, at most 500 a call; `next_cursor` leads on past "
     "those that were skipped. The operation is on the ledger as a segment of `operation:effects` with its note; each "
     "item may have one of its own, and `?note=` is that of all the others."
 )

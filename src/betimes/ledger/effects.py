@@ -83,7 +83,7 @@ class EffectAttempt(JsonView, frozen=True):
 class EffectDetail(EffectView, frozen=True, kw_only=True):
     payload: Any
     history: list[EffectAttempt]
-    """Its last attempts, the oldest first; `at` is when each ended."""
+    """Its last attempts, oldest first; `at` is when each ended."""
 
 
 class EffectChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -36,7 +36,7 @@ EXECUTORS_COUNTED_MAX = 50
 class ProcessView(JsonView, frozen=True, kw_only=True):
     name: str
     role: str
-    """`closed` of one that has ended in order; of one whose time stands still, it ends with `, virtual clock`."""
+    """`closed` for one that ended normally; with a virtual clock, it ends with `, virtual clock`."""
     version: str
     executors: list[str]
     """The effects it can carry out."""
@@ -59,17 +59,17 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     effects_pending: int
     effects_dead: int
     effects_failing: int
-    """Calls whose last attempt failed and that are tried again; they are pending too."""
+    """Calls whose last attempt failed and that will be retried; they are pending too."""
     orphaned: dict[str, int]
     """Orphaned calls, which no process took for a minute, by executor."""
     capped: bool
     """Whether a count stopped at its bound."""
     hold: HoldView | None
-    """While nothing of some domains fires; what they owe is counted all the same."""
+    """The hold in force, if any; held work is counted all the same."""
 
 
 class ExecutorView(JsonView, frozen=True, kw_only=True):
-    """The effects of domains the key may read that wait for one executor."""
+    """Pending effects of one executor, in the domains the key may read."""
 
     executor: str
     """Such as `webhook` or `deliver:push`; `send` are commands to other streams."""
@@ -93,7 +93,7 @@ class Fleet(LedgerReader):
     async def backlog(self) -> BacklogView:
         """Return what is owed to the tenant and how late it is.
 
-        Alarms that are due, wakes that rest, effects that are pending or dead, of the tenant. Executors are named only
+        The tenant's due alarms, snoozed wakes, pending and dead effects. Executors are named only
         where effects of domains the key may read wait for them.
         """
         owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)

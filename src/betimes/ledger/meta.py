@@ -43,7 +43,7 @@ class MetaView(JsonView, frozen=True, kw_only=True):
     version: str
     now: datetime
     virtual: bool
-    """Whether time stands still until somebody moves it."""
+    """Whether the clock is virtual: time stands still until it is moved."""
     domains: list[str]
     """Those the key may read."""
     kinds: list[KindView]

@@ -61,7 +61,7 @@ class PulseFrame(msgspec.Struct, frozen=True):
     sample: list[VerdictEvent]
     """Some of them, the newest last."""
     missed: bool
-    """Whether more was decided since the frame before than is counted here."""
+    """Whether there were more decisions since the previous frame than counted here."""
     health: BacklogView
     """Due and pending work of the tenant, at most a few seconds old."""
 

@@ -23,26 +23,26 @@ class RuleView(JsonView, frozen=True, kw_only=True):
     """A rule: the values it records, its sentences and its settings."""
 
     number: int | None
-    """Its place in the table, from 1; `null` of one that judges no more."""
+    """Its place in the table, from 1; `null` for a retired rule."""
     rule: Annotated[str, From("name")]
     mode: Literal["enforce", "shadow", "retired"]
     """Under the policy in force: `shadow` is judged and recorded but not enforced; `retired` is not used any more
     and still explains old verdicts."""
     sees: tuple[str, ...]
-    """The names of the values it records, which its sentences hold in braces."""
+    """The names of the values it records, which are in braces in its sentences."""
     says: str
     """Its sentence when it matched."""
     passes: str
     """Its sentence when it did not."""
     absent: str
-    """Its sentence when there was nothing to look at."""
+    """Its sentence when there was nothing to check."""
     reads: tuple[str, ...]
     """The policy settings it uses; a name in braces is filled in by the case. An entry of a list is
     addressed by its `name`."""
 
 
 class RuleTableView(JsonView, frozen=True, kw_only=True):
-    """A table: its rules in the order they are looked at; the first that matches decides."""
+    """A rule table: its rules in order; the first match decides."""
 
     table: str
     domain: str
@@ -53,7 +53,7 @@ class RuleTableView(JsonView, frozen=True, kw_only=True):
     reason: str
     """The reason of that answer."""
     rules: list[RuleView]
-    """With those that judge no more at the end."""
+    """Retired rules are at the end."""
 
 
 class RuleTables(JsonView, frozen=True):

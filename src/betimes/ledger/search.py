@@ -29,7 +29,7 @@ HitType: TypeAlias = Literal["stream", "key", "segment", "effect", "correlation"
 class SearchHit(JsonView, frozen=True, kw_only=True):
     type: HitType
     id: str
-    """The text that was found: an id, a key, a handle."""
+    """The text found: an id, a key, a handle."""
     kind: str
     """Of the stream it is, or is of."""
     domain: str

@@ -111,12 +111,12 @@ class CausedBy(JsonView, frozen=True):
 class ExplanationView(SegmentView, frozen=True, kw_only=True):
     trace: list[TraceStep]
     rules: list[ExplainedRuleView]
-    """Every rule of the table, in order, with its sentence: those looked at, then those that were not reached."""
+    """Every rule of the table, in order, with its sentence: those that were checked, then those not reached."""
     summary: str
     timezone: str | None
     """The current zone of its schedule, intent or user; `null` if unknown."""
     policy_in_force: str
-    """The fingerprint of the policy in force now; another than `policy` if it has changed since."""
+    """The fingerprint of the policy in force now; differs from `policy` if it has changed since."""
     caused_by: CausedBy | None
     caused: list[str]
     """Segments that it led to: others of its turn, commands it sent to other streams, what workers did because of it;
@@ -130,7 +130,7 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     judged: list[JudgedView]
     """The notifications or triggers that it judged."""
     judgements: list[VerdictEvent]
-    """Every judgement of these, the oldest first, this one among them; of very many those around it."""
+    """Every judgement of these, oldest first, this one included; of very many, those around it."""
 
 
 class LedgerFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -306,7 +306,7 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
     async def explain(self, segment_id: str) -> ExplanationView:
         """A segment with every rule that was looked at, its cause and its consequences; or `NotFound`.
 
-        A segment with every rule that was looked at and the values it saw, what caused it, and what it led to.
+        A segment with every rule that was checked and the values it saw, its cause, and its consequences.
         """
         stream, version = self._demand_segment_id(segment_id)
         told = await explain(self.engine.store, self.engine.kinds, stream, version)

@@ -53,7 +53,7 @@ class StreamSummary(JsonView, frozen=True, kw_only=True):
     alarm_at: datetime | None
     due_at: datetime | None
     snooze_until: datetime | None
-    """If its last wake failed, until when it rests."""
+    """If its last wake failed, when the snooze ends."""
     snooze_error: str | None
 
 
@@ -74,7 +74,7 @@ class StreamVerification(JsonView, frozen=True, kw_only=True):
     id: str
     version: int
     segments: int
-    """That were replayed: all there are, or those since history was pruned."""
+    """Segments that were replayed: all, or those since history was pruned."""
     sound: bool
     findings: list[StreamFinding]
     digest: str
@@ -106,9 +106,9 @@ class StreamList(LedgerReader):
         kind
             Required, unless `snoozed` is true.
         prefix
-            The beginning of the id; then the list is in the order of ids.
+            A prefix of the id; the list is then ordered by id.
         snoozed
-            Whether the last wake failed and the next one rests.
+            Whether the last wake failed and the alarm is snoozed.
         """
         checked_limit(limit)
         if kind is None and not snoozed:

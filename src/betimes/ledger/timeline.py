@@ -73,7 +73,7 @@ class ProspectView(JsonView, frozen=True, kw_only=True):
 
 class TimelineEvent(VerdictEvent, frozen=True, kw_only=True):
     judged: list[JudgedView]
-    """The notifications or triggers that it is about; what has to wait is judged again under the same id."""
+    """The notifications or triggers that it is about; an item that has to wait is judged again under the same id."""
 
 
 class TimelineView(JsonView, frozen=True, kw_only=True):
@@ -90,8 +90,8 @@ class TimelineView(JsonView, frozen=True, kw_only=True):
     fills: list[FillView]
     forecast: list[ProspectView]
     bands_exact: bool
-    """Whether bands and fills of the past are those of their time. If not, histories are longer than is read for it, or
-    pruned, and some streams show what their state of now still remembers."""
+    """Whether bands and fills of the past are historical. If not, histories were too long or pruned, and some
+    streams show their current state instead."""
     truncated: bool
     """Whether there is more than shown."""
     unreadable: list[UnreadableRow]

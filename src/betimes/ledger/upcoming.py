@@ -49,7 +49,7 @@ class UpcomingRow(JsonView, frozen=True):
     counts: list[int]
     """Of each step, from the first on."""
     estimated: bool
-    """Whether counts are those of a sample, times its share, or the later steps were estimated from the earlier."""
+    """Whether counts come from a sample, or later steps were extrapolated from earlier ones."""
     truncated: bool
     """Whether there is more than was counted."""
 

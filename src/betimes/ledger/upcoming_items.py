@@ -62,9 +62,9 @@ class UpcomingItem(JsonView, frozen=True, kw_only=True):
     """The event id or key of the request."""
     reasons: list[str]
     would_pass_at: datetime | None
-    """When it would pass at the earliest, as things stand."""
+    """The earliest instant at which it would pass, if nothing else happens."""
     snoozed_until: Annotated[datetime | None, From("snooze_until")]
-    """If its last wake failed, until when it rests."""
+    """If its last wake failed, when the snooze ends."""
     segment_id: str | None
     late: bool
     timezone: str | None

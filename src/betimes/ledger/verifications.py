@@ -35,11 +35,11 @@ class VerificationView(JsonView, frozen=True, kw_only=True):
     """When it had ended."""
     by: str
     everything: bool
-    """Whether it was about all tenants; without a `kind` also about the database as a whole."""
+    """Whether it covered all tenants; without a `kind`, also the database as a whole."""
     kind: str | None
     """Of the streams, if it was about one kind only."""
     sound: bool
-    """Whether everything is what the ledger says."""
+    """Whether everything matches the ledger."""
     findings: int
     """How much is not."""
     streams: int | None

@@ -110,8 +110,8 @@ class NotificationVerdict(JsonView, frozen=True, gc=False, kw_only=True):
     evaluated_at: Annotated[datetime, From("at")]
     defer_until: Annotated[datetime | None, From("until")]
     would_pass_at: datetime | None
-    """When it would pass at the earliest, as things stand: what waits ahead of it may fill the caps by then. The change
-    of kind `time` among a segment's alternatives counts that in."""
+    """The earliest instant at which it would pass, if nothing else happens. Items ahead of it may fill the caps by
+    then; the change of kind `time` among a segment's alternatives takes that into account."""
     score: Annotated[Decimal | None, From("score", Decimal)]
     ai_score: Annotated[Decimal | None, From("ai", Decimal)]
     ai_used: bool
@@ -157,7 +157,7 @@ class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
 
     notification: SentNotification
     requested: bool
-    """Whether the person asked for it, by an intent."""
+    """Whether the user asked for it, through an intent."""
     status: Status
     judgements: list[JudgementView]
     deliveries: list[DeliveryView]

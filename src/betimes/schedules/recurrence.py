@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Dst(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """The treatment of local times that are skipped or repeated; unset, the kind of cron decides."""
+    """The treatment of skipped or repeated local times; by default it depends on the kind of cron."""
 
     gap: Gap | None = None
     overlap: Overlap | None = None

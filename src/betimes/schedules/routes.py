@@ -80,7 +80,7 @@ ROUTES = (
         "/v1/ticks",
         Schedules.all_ticks,
         "Ticks of all schedules, newest first",
-        description="Those that were recorded between `since`, included, and `until`.",
+        description="Recorded from `since` on, before `until`.",
     ),
     _schedules.post(
         f"{SCHEDULE}/backfills",

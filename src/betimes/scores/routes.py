@@ -68,7 +68,7 @@ ROUTES = (
         f"{ONE}/adjust",
         Scores.adjust,
         "Adjust a score",
-        description="By `delta`, or to `score`; it is held within 0 and 100.",
+        description="By `delta`, or to `score`; the result stays between 0 and 100.",
         example={"delta": 12.5, "reason": "goodwill"},
     ),
     _scores.get(f"{ONE}/history", Scores.history, "History of a score, newest first"),

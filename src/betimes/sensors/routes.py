@@ -171,6 +171,6 @@ ROUTES = (
         "/v1/evaluations",
         Sensors.all_evaluations,
         "Evaluations of all sensors, newest first",
-        description="Those that were recorded between `since`, included, and `until`.",
+        description="Recorded from `since` on, before `until`.",
     ),
 )
