@@ -131,6 +131,4 @@ def _apply_event(
             return None
 
 
-BACKTESTS: Decider[BacktestsState] = Decider(
-    kind=KIND, state=BacktestsState, commands=Commands, events=Events, replies=str, decide=decide, fold=fold
-)
+BACKTESTS = Decider(kind=KIND, decide=decide, replies=str, fold=fold)

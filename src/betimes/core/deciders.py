@@ -14,9 +14,12 @@ stream that does not exist yet, or exists no more (its version goes on).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from betimes.core.instants import Instant
 from betimes.core.policies import Policy
@@ -176,47 +179,74 @@ def _no_reads(stream: StreamId) -> tuple[StreamId, ...]:
 # Compared by identity: where a kind has no needs or reads, nothing is called or sorted for a command.
 NO_NEEDS: Final = _no_needs
 NO_READS: Final = _no_reads
+_BY_HINTS: Any = msgspec.UNSET
 
 
 class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
-    """One kind of stream: its types, and the pure functions that are its behaviour."""
+    """One kind of stream: its types, and the pure functions that are its behaviour.
+
+    `state`, `commands` and `events` can be left out where the type hints of `decide` and `fold` name them.
+    """
 
     kind: str
-    state: type[State]
-    commands: Any
+    scope: str = "admin"
+    """What a caller's key needs to write to streams of this kind."""
+    state: type[State] = _BY_HINTS
+    commands: Any = _BY_HINTS
     """The union of its command structs, tagged."""
-    events: Any
+    events: Any = _BY_HINTS
     """The union of its event structs, tagged."""
-    replies: Any = Any
-    """The type of its replies, so that one answered from the record is what was answered first."""
     decide: Callable[[View[State], Any, Policy, Instant], Decision | Refusal]
-    fold: Callable[[State | None, Any], State | None]
-    alarm: Callable[[State], Instant | None] = _no_alarm
-    index: Callable[[State], Index] = _no_index
     needs: Callable[[StreamId, Any, Policy], tuple[StreamId, ...]] = _no_needs
     reads: Callable[[StreamId], tuple[StreamId, ...]] = _no_reads
     """Streams of the tenant that decisions look at as they were last committed, without a lock: what many share."""
+    tables: tuple[RuleTable[Any], ...] = ()
+    reasons: Mapping[str, str] = {}
+    """What each reason of its verdicts means; a verdict with another is not written. None: any will do."""
+    replies: Any = Any
+    """The type of its replies, so that one answered from the record is what was answered first."""
+    repeated: Callable[[Any, Recorded], Command | None] | None = None
+    """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
     stops: tuple[type[msgspec.Struct], ...] = ()
     """Commands that stop the stream, so that an alarm already due does not ring before them."""
     claims: tuple[type[msgspec.Struct], ...] = ()
     """Commands by which somebody takes up the stream's work; they are refused while its domain is held."""
+    targets: tuple[type[msgspec.Struct], ...] = ()
+    """Commands that a definition or a policy may send to a stream of this kind. None of them defines anything or
+    carries a command itself, so that nobody gains a privilege by nesting."""
     heeds: tuple[type[msgspec.Struct], ...] = ()
     """Sections of the policy that instants in its states follow from; when one changes, streams are told so with
     `Reconsider`."""
     heeding: tuple[str, ...] = ("",)
     """The statuses of the streams that are told; an empty one stands for all."""
-    repeated: Callable[[Any, Recorded], Command | None] | None = None
-    """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
-    tables: tuple[RuleTable[Any], ...] = ()
-    reasons: Mapping[str, str] = {}
-    """What each reason of its verdicts means; a verdict with another is not written. None: any will do."""
-    scope: str = "admin"
-    """What a caller's key needs to write to streams of this kind."""
-    targets: tuple[type[msgspec.Struct], ...] = ()
-    """Commands that a definition or a policy may send to a stream of this kind. None of them defines anything or
-    carries a command itself, so that nobody gains a privilege by nesting."""
+    fold: Callable[[State | None, Any], State | None]
+    alarm: Callable[[State], Instant | None] = _no_alarm
+    index: Callable[[State], Index] = _no_index
     schema: int = 1
     """The version of its state and event shapes; data from a newer one is refused."""
+
+    def __post_init__(self) -> None:
+        if self.state is _BY_HINTS:
+            force_setattr(self, "state", get_args(_parameter_type(self.decide, 0))[0])
+        if self.commands is _BY_HINTS:
+            force_setattr(self, "commands", _own_commands(_parameter_type(self.decide, 1)))
+        if self.events is _BY_HINTS:
+            force_setattr(self, "events", _parameter_type(self.fold, 1))
+
+
+def _parameter_type(function: Callable[..., Any], place: int) -> Any:
+    hints = get_type_hints(function)
+    hints.pop("return", None)
+    if place >= len(hints):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TypeError(f"{name} has no type hints; give the decider its state, commands and events")
+    return tuple(hints.values())[place]
+
+
+def _own_commands(commands: Any) -> Any:
+    """Return the union without what every decider gets from the engine."""
+    own = (command for command in get_args(commands) or (commands,) if command not in (Wake, Settled, Reconsider))
+    return reduce(or_, own)
 
 
 class EffectCall(msgspec.Struct, frozen=True):

@@ -40,7 +40,6 @@ from betimes.intents.model import (
     IntentDeleted,
     IntentDisabled,
     IntentEnabled,
-    IntentEvents,
     IntentState,
     IntentUncounted,
     OwnerState,
@@ -247,25 +246,22 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
         return ()  # what is wrong with it is told by the decision
 
 
-INTENT: Decider[IntentState] = Decider(
+INTENT = Decider(
     kind="intent",
-    state=IntentState,
     scope="intents:write",
-    targets=(EnableIntent, DisableIntent),
-    commands=IntentCommands,
-    events=IntentEvents,
-    replies=Replies,
     decide=decide,
+    needs=needs,
+    tables=(CLAIM_RULES, FIRE_RULES),
+    reasons=REASONS,
+    replies=Replies,
+    stops=(DisableIntent, DeleteIntent),
+    claims=(ClaimIntent,),
+    targets=(EnableIntent, DisableIntent),
+    heeds=(IntentsPolicy,),
+    heeding=tuple(f"enabled.{name}" for name in TYPES),
     fold=fold,
     alarm=alarm,
     index=index,
-    needs=needs,
-    stops=(DisableIntent, DeleteIntent),
-    claims=(ClaimIntent,),
-    heeds=(IntentsPolicy,),
-    heeding=tuple(f"enabled.{name}" for name in TYPES),
-    tables=(CLAIM_RULES, FIRE_RULES),
-    reasons=REASONS,
 )
 
 DECIDERS: tuple[Decider[Any], ...] = (INTENT, OWNER)

@@ -33,12 +33,4 @@ def fold(state: OwnerState | None, event: OwnerEvents) -> OwnerState:
     return OwnerState(enabled)
 
 
-OWNER: Decider[OwnerState] = Decider(
-    kind="owner",
-    state=OwnerState,
-    scope="intents:write",
-    commands=ForgetIntent,
-    events=OwnerEvents,
-    decide=decide,
-    fold=fold,
-)
+OWNER = Decider(kind="owner", scope="intents:write", decide=decide, fold=fold)

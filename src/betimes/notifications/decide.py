@@ -31,7 +31,6 @@ from betimes.notifications.model import (
     BanPerson,
     CloseIncident,
     InboxCommands,
-    InboxEvents,
     InboxState,
     Incident,
     IncidentAnswer,
@@ -248,25 +247,22 @@ def _incident_streams(tenant: str) -> tuple[StreamId, ...]:
     return (incident_stream(tenant),)
 
 
-INBOX: Decider[InboxState] = Decider(
+INBOX = Decider(
     kind="inbox",
-    state=InboxState,
     scope="notifications:write",
-    commands=Commands,
-    events=InboxEvents,
     decide=decide,
-    fold=fold,
-    alarm=alarm,
-    index=index,
     needs=needs,
     reads=reads,
+    tables=(RULES,),
+    reasons=REASONS,
     replies=NotificationReply | IncidentAnswer,
     # What is due must not go out ahead of the ban.
     stops=(BanPerson,),
-    tables=(RULES,),
-    reasons=REASONS,
     heeds=(NotificationsPolicy,),
     heeding=("incident", "waiting"),
+    fold=fold,
+    alarm=alarm,
+    index=index,
 )
 
 DECIDERS = (INBOX, FEED, incidents.INCIDENT)

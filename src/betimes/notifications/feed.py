@@ -50,13 +50,4 @@ def fold(state: FeedState | None, event: FeedEvents) -> FeedState:
             return FeedState(tuple(replace(item, read_at=at) if item.id in ids else item for item in items))
 
 
-FEED: Decider[FeedState] = Decider(
-    kind="feed",
-    scope="notifications:write",
-    state=FeedState,
-    commands=FeedCommands,
-    events=FeedEvents,
-    decide=decide,
-    fold=fold,
-    replies=ReadAnswer,
-)
+FEED = Decider(kind="feed", scope="notifications:write", decide=decide, replies=ReadAnswer, fold=fold)

@@ -71,16 +71,13 @@ def fold(state: IncidentState | None, event: IncidentEvents) -> IncidentState:
             return IncidentState(kept, latest_at if recovered else incident.closed_at)
 
 
-INCIDENT: Decider[IncidentState] = Decider(
+INCIDENT = Decider(
     kind="incident",
-    state=IncidentState,
     scope="notifications:write",
-    targets=(OpenIncident, CloseIncident),
-    commands=IncidentCommands,
-    events=IncidentEvents,
     decide=decide,
-    fold=fold,
     replies=IncidentAnswer,
+    targets=(OpenIncident, CloseIncident),
+    fold=fold,
     alarm=lambda state: state.incident.ends_at if state.incident else None,
     index=lambda state: Index(status="open" if state.incident else "closed"),
 )

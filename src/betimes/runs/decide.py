@@ -26,7 +26,6 @@ from betimes.runs.debounce import debounce_trigger, shorten_bursts
 from betimes.runs.fold import account_alarm, account_index, fold_account, fold_quota, fold_run, run_alarm, run_index
 from betimes.runs.model import (
     AccountCommands,
-    AccountEvents,
     AccountState,
     ActionsReported,
     CancelTrigger,
@@ -36,8 +35,6 @@ from betimes.runs.model import (
     ReportActions,
     RequestRepeated,
     RequestRun,
-    RunCommands,
-    RunEvents,
     RunState,
     TriggerOutcome,
     WaitingTrigger,
@@ -201,40 +198,34 @@ def _first_due(account: AccountState | None, registry: dict[str, Entry], now: In
 
 # -- the deciders
 
-ACCOUNT: Decider[AccountState] = Decider(
+ACCOUNT = Decider(
     kind="account",
     scope="runs:write",
-    targets=(ReportActions,),
-    state=AccountState,
-    commands=AccountCommands,
-    events=AccountEvents,
-    replies=TriggerOutcome,
     decide=decide_account,
+    needs=needs,
+    tables=(ADMISSION, GATE),
+    reasons=REASONS,
+    replies=TriggerOutcome,
+    repeated=repeat_command,
+    targets=(ReportActions,),
+    heeds=(RunsPolicy,),
+    heeding=("waiting",),
     fold=fold_account,
     alarm=account_alarm,
     index=account_index,
-    needs=needs,
-    repeated=repeat_command,
-    tables=(ADMISSION, GATE),
-    reasons=REASONS,
-    heeds=(RunsPolicy,),
-    heeding=("waiting",),
 )
 
-RUN: Decider[RunState] = Decider(
+RUN = Decider(
     kind="run",
     scope="runs:write",
-    state=RunState,
-    commands=RunCommands,
-    events=RunEvents,
-    replies=RunState | None,
     decide=decide_run,
-    fold=fold_run,
-    alarm=run_alarm,
-    index=run_index,
+    replies=RunState | None,
     claims=(ClaimRun,),
     heeds=(RunsPolicy,),
     heeding=("allowed",),
+    fold=fold_run,
+    alarm=run_alarm,
+    index=run_index,
 )
 
 QUOTA: Decider[QuotaState] = Decider(

@@ -238,16 +238,13 @@ def index(state: BackfillState) -> Index:
     return Index(status=state.status, owner=state.schedule_id)
 
 
-BACKFILL: Decider[BackfillState] = Decider(
+BACKFILL = Decider(
     kind="backfill",
-    state=BackfillState,
     scope="automation:write",
-    commands=BackfillCommands,
-    events=BackfillEvents,
     decide=decide,
+    needs=needs,
+    stops=(PauseBackfill, CancelBackfill),
     fold=fold,
     alarm=alarm,
     index=index,
-    needs=needs,
-    stops=(PauseBackfill, CancelBackfill),
 )

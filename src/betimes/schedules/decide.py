@@ -44,7 +44,6 @@ from betimes.schedules.model import (
     ScheduleDisabled,
     ScheduledRunFinished,
     ScheduleEnabled,
-    ScheduleEvents,
     ScheduleFailed,
     ScheduleState,
     ScheduleTicked,
@@ -292,19 +291,16 @@ def _trigger(
     )
 
 
-SCHEDULE: Decider[ScheduleState] = Decider(
+SCHEDULE = Decider(
     kind="schedule",
-    state=ScheduleState,
     scope="automation:write",
-    targets=(EnableSchedule, DisableSchedule),
-    commands=ScheduleCommands,
-    events=ScheduleEvents,
-    replies=TickRef | None,
     decide=decide,
+    tables=(RULES,),
+    reasons=TICK_REASONS,
+    replies=TickRef | None,
+    stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
+    targets=(EnableSchedule, DisableSchedule),
     fold=fold,
     alarm=alarm,
     index=index,
-    stops=(ShelveSchedule, DisableSchedule, DeleteSchedule),
-    tables=(RULES,),
-    reasons=TICK_REASONS,
 )

@@ -21,7 +21,6 @@ from betimes.scores.model import (
     Commands,
     CreateScore,
     Decayed,
-    Events,
     GameOver,
     Interact,
     Interacted,
@@ -334,22 +333,19 @@ def _hooks(view: View[ScoreState], policy: Policy, events: tuple[Event, ...], at
     return tuple(effects)
 
 
-SCORE: Decider[ScoreState] = Decider(
+SCORE = Decider(
     kind=KIND,
     scope="scores:write",
-    targets=(SetStatus, AdjustScore),
-    state=ScoreState,
-    commands=Commands,
-    events=Events,
-    replies=Reply | Swept,
     decide=decide_score,
+    tables=(RULES,),
+    reasons=REASONS,
+    replies=Reply | Swept,
+    claims=(SweepScore,),
+    targets=(SetStatus, AdjustScore),
+    heeds=(ScoresPolicy,),
     fold=fold_score,
     alarm=score_alarm,
     index=score_index,
-    claims=(SweepScore,),
-    heeds=(ScoresPolicy,),
-    tables=(RULES,),
-    reasons=REASONS,
 )
 
 DECIDERS = (SCORE,)

@@ -62,7 +62,6 @@ from betimes.sensors.model import (
     SensorDeleted,
     SensorDisabled,
     SensorEnabled,
-    SensorEvents,
     SensorState,
     ShelveSensor,
     WebhookEvaluator,
@@ -313,22 +312,19 @@ def needs(stream: StreamId, command: SensorCommands | Wake | Settled, policy: Po
             return ()
 
 
-SENSOR: Decider[SensorState] = Decider(
+SENSOR = Decider(
     kind="sensor",
-    state=SensorState,
     scope="automation:write",
-    targets=(EnableSensor, DisableSensor),
-    commands=SensorCommands,
-    events=SensorEvents,
-    replies=EvaluationRef | None,
     decide=decide,
+    needs=needs,
+    tables=(RULES,),
+    reasons=EVALUATION_REASONS,
+    replies=EvaluationRef | None,
+    stops=(ShelveSensor, DisableSensor, DeleteSensor),
+    targets=(EnableSensor, DisableSensor),
+    heeds=(AutomationPolicy,),
+    heeding=("active",),
     fold=fold,
     alarm=alarm,
     index=index,
-    needs=needs,
-    stops=(ShelveSensor, DisableSensor, DeleteSensor),
-    heeds=(AutomationPolicy,),
-    heeding=("active",),
-    tables=(RULES,),
-    reasons=EVALUATION_REASONS,
 )

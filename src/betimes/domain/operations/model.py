@@ -73,6 +73,4 @@ def fold(state: OperationState | None, event: Events) -> OperationState:
     return OperationState((state.operation_count if state else 0) + 1, event.action, event.at)
 
 
-OPERATION: Decider[OperationState] = Decider(
-    kind=KIND, state=OperationState, commands=RecordOperation, events=Events, decide=decide, fold=fold
-)
+OPERATION = Decider(kind=KIND, decide=decide, fold=fold)

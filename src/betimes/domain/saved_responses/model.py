@@ -65,13 +65,4 @@ def fold(state: AnswerState | None, event: Events) -> AnswerState | None:
     return AnswerState(event.forget_at) if isinstance(event, AnswerKept) else None
 
 
-ANSWER: Decider[AnswerState] = Decider(
-    kind=KIND,
-    state=AnswerState,
-    commands=KeepAnswer,
-    events=Events,
-    replies=str,
-    decide=decide,
-    fold=fold,
-    alarm=lambda state: state.forget_at,
-)
+ANSWER = Decider(kind=KIND, decide=decide, replies=str, fold=fold, alarm=lambda state: state.forget_at)

@@ -112,16 +112,13 @@ def tenant_decider(book: PolicyBook, deciders: Iterable[Decider[Any]] = ()) -> D
 
     return Decider(
         kind="tenant",
-        state=TenantState,
-        commands=Commands,
-        events=Events,
         decide=decide,
-        fold=fold,
-        alarm=alarm,
-        index=index,
         needs=needs,
         # Both record the end of a hold that is over themselves, so its alarm need not ring before them.
         stops=(SetHold, EndHold),
+        fold=fold,
+        alarm=alarm,
+        index=index,
     )
 
 

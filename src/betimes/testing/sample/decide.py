@@ -228,19 +228,16 @@ def needs(stream: StreamId, command: Any, policy: Policy) -> tuple[StreamId, ...
     return () if policy[GatePolicy].tenant_per_hour is None else (quota_of(stream),)
 
 
-GATE: Decider[GateState] = Decider(
+GATE = Decider(
     kind="gate",
     scope="gates:write",
-    state=GateState,
-    commands=GateCommands,
-    events=GateEvents,
     decide=decide,
+    needs=needs,
+    tables=(RULES,),
+    stops=(Shut,),
     fold=fold,
     alarm=alarm,
     index=index,
-    needs=needs,
-    stops=(Shut,),
-    tables=(RULES,),
 )
 
 QUOTA: Decider[QuotaState] = Decider(
