@@ -52,7 +52,6 @@ from betimes.sensors.model import (
     RunRequest,
     SensorDefinition,
     message_key,
-    sensor_stream,
 )
 from betimes.testing.simulator import Workload, World
 from betimes.testing.simulator.workload import nothing_due
@@ -138,7 +137,7 @@ class Clients:
 
     async def messages(self) -> None:
         """Each of them once or more, at one worker or at two."""
-        sensor = sensor_stream(TENANT, f"push{self.random.randrange(2)}")
+        sensor = StreamId(TENANT, "sensor", f"push{self.random.randrange(2)}")
         evaluator = HandlerEvaluator("orders") if sensor.id == "push1" else None
         await self._do(
             sensor,
@@ -157,7 +156,7 @@ class Clients:
 
     async def sense(self) -> None:
         """A poll sensor, evaluated by hand between its polls, paused, resumed, its cursor moved on."""
-        random, sensor = self.random, sensor_stream(TENANT, "poll")
+        random, sensor = self.random, StreamId(TENANT, "sensor", "poll")
         await self._do(
             sensor,
             DefineSensor(

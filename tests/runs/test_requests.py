@@ -10,10 +10,16 @@ import pytest
 
 from betimes.core.checks import check_value
 from betimes.core.errors import Invalid
-from betimes.runs.triggers import trigger_request
+from betimes.runs.triggers import examined_trigger, tenant_rule
 from betimes.runs.views import CompleteRequest, TriggerRequest
 from tests.runs.worlds import runs_world
 from tests.stores.backends import Backend
+
+
+def trigger_request(body: Any, tenant: str) -> TriggerRequest:
+    examined = examined_trigger(body)
+    examined.judge((tenant_rule(tenant),))
+    return examined.whole()
 
 
 def test_the_envelope_of_the_seed_is_a_trigger() -> None:

@@ -54,12 +54,11 @@ class Serving(msgspec.Struct, frozen=True):
 def run(serving: Serving, announce: Announce) -> None:
     """Serve until a signal says to stop; `announce` is told once everything is ready."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve_until(serving, announce))
+        runner.run(_serve_until_signal(serving, announce))
 
 
-async def serve_until(serving: Serving, announce: Announce, stopping: asyncio.Event | None = None) -> None:
-    """Serve inside a loop; `stopping` ends it like a signal."""
-    stopping = stopping or asyncio.Event()
+async def _serve_until_signal(serving: Serving, announce: Announce) -> None:
+    stopping = asyncio.Event()
     with signals(stopping, lambda: reload_policy(serving)):
         listener = listening(serving.configuration) if serving.role != "worker" else None
         try:

@@ -162,11 +162,6 @@ def _match_memo(calendar: Calendar) -> _Known:
     return _Known()
 
 
-def forget_walks() -> None:
-    """Answer from scratch; for tests that compare."""
-    _match_memo.cache_clear()
-
-
 def calendar_of(cron: str, zone: str, gap: Gap | None = None, overlap: Overlap | None = None) -> Calendar:
     """Return the calendar of a cron; left out, gap and overlap go by its kind. Raise `ValueError` if it is no cron."""
     check_cron(cron)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from betimes.catalogue import AREAS, DOMAIN_OF, DOMAINS
+from betimes.catalogue import DOMAIN_OF, DOMAINS
 from betimes.core.checks import Findings
 from betimes.core.errors import Invalid
 from betimes.core.names import find_near_names
@@ -17,7 +17,7 @@ from betimes.core.verdicts import Answer
 from betimes.domain.declaration import Domain
 from betimes.domain.paging import wrong_parameter
 
-Filter: TypeAlias = Literal["domain", "kind", "kinds", "outcome", "reason"]
+Filter: TypeAlias = Literal["kind", "kinds", "outcome", "reason"]
 NAMES_CHARS_MAX = 380
 """Of the names there are, in a message; `GET /v1/meta` has them all."""
 
@@ -26,8 +26,6 @@ NAMES_CHARS_MAX = 380
 def known_names(of: Filter) -> tuple[str, ...]:
     """Return every name that a filter may have."""
     match of:
-        case "domain":
-            return AREAS
         case "kind" | "kinds":
             return tuple(sorted(DOMAIN_OF))
         case "outcome":
@@ -72,7 +70,6 @@ def split_names(text: str | None) -> tuple[str, ...]:
 
 def check_names(
     *,
-    domain: str | None = None,
     kind: str | None = None,
     kinds: Collection[str] = (),
     outcomes: Collection[str] = (),
@@ -82,7 +79,6 @@ def check_names(
     """Raise `Invalid` that names every filter by something that nothing can be, and what there is."""
     found = Findings()
     given: tuple[tuple[Filter, Iterable[str | None]], ...] = (
-        ("domain", (domain,)),
         ("kind", (kind,)),
         ("kinds", kinds),
         ("outcome", outcomes),

@@ -29,8 +29,8 @@ _sending: ContextVar[bool] = ContextVar("betimes_sending", default=False)
 class Apprised:
     """Sends through Apprise URLs."""
 
-    def __init__(self, threads_max: int = THREADS_MAX) -> None:
-        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="betimes-channel")
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="betimes-channel")
 
     def close(self) -> None:
         """Drop what has not begun; sends at work end by themselves."""

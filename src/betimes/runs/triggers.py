@@ -61,15 +61,11 @@ _NO_KEY = "-"
 """Stands for the key of a dry run, which has none; no id starts with a dash."""
 
 
-def trigger_request(body: Any, tenant: str) -> TriggerRequest:
-    """Return the trigger a request body asks for: our own form, or the envelope of a RUN_DECISION event."""
-    examined = examined_trigger(body)
-    examined.judge((tenant_rule(tenant),))
-    return examined.whole()
-
-
 def examined_trigger(body: Any) -> Examined[TriggerRequest]:
-    """Return the same as far as it is valid, with the problems found so far, those of an examined body included."""
+    """Return the trigger a body asks for, as far as it is valid, with the problems found so far.
+
+    The body has our own form, or is the envelope of a RUN_DECISION event; one examined already keeps its problems.
+    """
     if isinstance(body, Examined) and isinstance(body.value, TriggerRequest):
         return body
     if isinstance(body, Examined):

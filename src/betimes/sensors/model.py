@@ -15,7 +15,6 @@ from msgspec import UNSET, UnsetType
 from betimes.core.instants import Instant
 from betimes.core.names import HandlerName, Id, Url
 from betimes.core.stored_message import StoredMessage
-from betimes.core.streams import StreamId
 from betimes.domain.definition_rules import (
     ChangeIfVersion,
     DefinitionDeleted,
@@ -44,10 +43,6 @@ EvaluationCause: TypeAlias = Literal["message", "poll", "manual"]
 Auth: TypeAlias = Literal["key", "signature", "token", "oidc"]
 SECRET_AUTHS = ("signature", "token")
 """Those for which the sensor has a secret."""
-
-
-def sensor_stream(tenant: str, sensor_id: str) -> StreamId:
-    return StreamId(tenant, "sensor", sensor_id)
 
 
 def message_key(sensor_id: str, message_id: str) -> str:
