@@ -6,16 +6,19 @@
 SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
+    @stream_filters
     AND id >= :prefix AND id < :prefix_end --?
-    AND owner = :owner --?
     AND owner <> '' --? owned
-    AND status = :status --?
     AND status = ANY (:among) --?
     AND (tenant, kind, id) > (:after_tenant, :after_kind, :after_id) --?
 ORDER BY tenant, kind, id LIMIT :limit;
+
+-- stream_filters: lines that narrow a list of streams, whatever its order
+AND state IS NOT NULL --? living
+    AND tenant = :tenant --?
+    AND kind = :kind --?
+    AND owner = :owner --?
+    AND status = :status --?;
 
 -- newest_streams: streams that exist, from the last created on
 SELECT @stream_columns
@@ -95,11 +98,7 @@ AND state IS NOT NULL --? living
 SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0 AND due_at <= :due_before
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
-    AND status = :status --?
+    @stream_filters
     AND status = ANY (:among) AND owner <> '' --?
     AND due_at >= :after_due_at --?
     AND (due_at, tenant, kind, id) > (:after_due_at, :after_tenant, :after_kind, :after_id) --?
@@ -143,12 +142,8 @@ ORDER BY s.due_at, s.tenant, s.kind, s.id LIMIT :limit;
 SELECT @stream_columns
 FROM betimes.stream
 WHERE version > 0 AND listed_at <= :listed_before
-    AND state IS NOT NULL --? living
-    AND tenant = :tenant --?
-    AND kind = :kind --?
-    AND owner = :owner --?
+    @stream_filters
     AND owner <> '' --? owned
-    AND status = :status --?
     AND status = ANY (:among) --?
     AND listed_at >= :after_listed_at --?
     AND (listed_at, tenant, kind, id) > (:after_listed_at, :after_tenant, :after_kind, :after_id) --?

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
@@ -113,16 +114,8 @@ class PostgresReadModel:
     # -- alarms, names, processes
 
     async def upcoming(self, query: UpcomingQuery) -> list[AlarmCount]:
-        found = await self._rows(
-            "upcoming" if query.due_kind is None else "upcoming_due",
-            tenant=query.tenant,
-            kind=query.due_kind,
-            since_at=query.since_at,
-            until_at=query.until_at,
-            step=query.step,
-            limit=query.limit,
-            sampled=query.sampled or None,
-        )
+        name = "upcoming" if query.due_kind is None else "upcoming_due"
+        found = await self._rows(name, **asdict(query) | {"sampled": query.sampled or None})
         return [AlarmCount(*record) for record in found]
 
     async def upcoming_streams(

@@ -107,9 +107,9 @@ SELECT kind, (wake_at - :since_at) / :step AS number, count(*) AS many, min(wake
 GROUP BY 1, 2;
 
 -- upcoming_due: streams of a tenant and kind by the step in which they are due
-SELECT :kind::text, (due_at - :since_at) / :step AS number, count(*) AS many, min(due_at) AS first_at FROM (
+SELECT :due_kind::text, (due_at - :since_at) / :step AS number, count(*) AS many, min(due_at) AS first_at FROM (
     SELECT due_at FROM betimes.stream
-    WHERE tenant = :tenant AND kind = :kind AND due_at >= :since_at AND due_at < :until_at AND due_at IS NOT NULL
+    WHERE tenant = :tenant AND kind = :due_kind AND due_at >= :since_at AND due_at < :until_at AND due_at IS NOT NULL
         AND owner <> '' AND hashtext(id) & 15 = 0 --? sampled
     ORDER BY due_at LIMIT :limit
 ) s

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from msgspec.structs import asdict
+
 from betimes.core.canonical import encode
 from betimes.core.errors import Fenced
 from betimes.core.instants import HOUR, MINUTE, Instant, seconds
@@ -77,18 +79,10 @@ class SqliteReadModel:
     # -- alarms, names, processes
 
     async def upcoming(self, query: contract.UpcomingQuery) -> list[contract.AlarmCount]:
-        found = await self._rows(
-            "upcoming" if query.due_kind is None else "upcoming_due",
-            tenant=query.tenant,
-            kind=query.due_kind,
-            since_at=query.since_at,
-            until_at=query.until_at,
-            step=query.step,
-            limit=query.limit,
-            # A line of the query is left out when its parameter is `None`, so either case has a name of its own.
-            sampled=query.sampled or None,
-            exact=None if query.sampled else True,
-        )
+        # A line of the query is left out when its parameter is `None`, so either case has a name of its own.
+        either = {"sampled": query.sampled or None, "exact": None if query.sampled else True}
+        name = "upcoming" if query.due_kind is None else "upcoming_due"
+        found = await self._rows(name, **asdict(query) | either)
         return [contract.AlarmCount(*columns) for columns in found]
 
     async def upcoming_streams(

@@ -8,7 +8,7 @@ from typing import Any
 from betimes.core.canonical import encode
 from betimes.core.instants import MINUTE, Instant
 from betimes.core.segments import Segment, segment_of
-from betimes.core.streams import EffectId, KeyId, StreamId
+from betimes.core.streams import EffectId, StreamId
 from betimes.engine.read_model import prefix_end
 from betimes.engine.store import (
     NOT_CACHED,
@@ -21,7 +21,6 @@ from betimes.engine.store import (
     LedgerQuery,
     OwedIndex,
     Row,
-    SeenKey,
     StreamQuery,
     StreamRow,
     WaitingSend,
@@ -38,13 +37,6 @@ def load(connection: Connection, streams: Sequence[StreamId]) -> dict[StreamId, 
     asked = [(number, *stream, NOT_CACHED) for number, stream in enumerate(streams)]
     found = connection.json_of_rows("find_streams", asked)
     return {streams[number]: row_of(RowPlace(*columns[:8]), columns[8]) for number, *columns in found}
-
-
-def seen(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
-    """The keys that are still kept, with what they were used for."""
-    asked = [(number, *key) for number, key in enumerate(keys)]
-    found = connection.json_of_rows("seen_keys", asked, now)
-    return {keys[number]: SeenKey(request, segment_of(columns)) for number, request, columns in found}
 
 
 def streams(connection: Connection, query: StreamQuery) -> list[StreamRow]:

@@ -26,7 +26,7 @@ from betimes.stores.sqlite.failures import LOCK_TIMEOUT_S
 from betimes.stores.sqlite.migrations import migrate
 from betimes.stores.sqlite.read_model import SqliteReadModel
 from betimes.stores.sqlite.steady_clock import SteadyClock
-from betimes.stores.sqlite.transaction import SqliteTx
+from betimes.stores.sqlite.transaction import SqliteTx, seen_keys
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
@@ -186,7 +186,7 @@ class SqliteStore(SqliteReadModel):
         return await self._read(reading.load, streams)
 
     async def seen(self, key: KeyId) -> contract.SeenKey | None:
-        return (await self._read(reading.seen, [key], self.clock())).get(key)
+        return (await self._read(seen_keys, [key], self.clock())).get(key)
 
     async def streams(self, query: contract.StreamQuery) -> list[contract.StreamRow]:
         return await self._read(reading.streams, query)

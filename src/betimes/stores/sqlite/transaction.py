@@ -23,12 +23,12 @@ import msgspec
 
 from betimes.core.canonical import encode
 from betimes.core.instants import Instant
+from betimes.core.segments import segment_of
 from betimes.core.streams import EffectId, KeyId, StreamId
 from betimes.engine.store import NO_ROW, Changes, DueBounds, DueIndex, LockRequest, Row, SeenKey
 from betimes.stores.sqlite.commit import write_changes
 from betimes.stores.sqlite.connection import Connection
 from betimes.stores.sqlite.connection_thread import ConnectionThread
-from betimes.stores.sqlite.reader import seen
 from betimes.stores.sqlite.rows import RowPlace, in_shares, row_of
 
 _Result = TypeVar("_Result")
@@ -166,7 +166,7 @@ class SqliteTx:
         # The one write lock covers every row, so what is only read needs no other treatment than what is locked.
         self._look_at_streams(connection, {**ask.reads, **ask.locks})
         if ask.keys:
-            self.seen.update(seen(connection, ask.keys, self.now))
+            self.seen.update(seen_keys(connection, ask.keys, self.now))
         if ask.sends:
             self._look_at_sends(connection, ask.sends)
 
@@ -194,3 +194,10 @@ class SqliteTx:
         found = connection.json_of_rows("first_sends", list(counts), max(counts.values(), default=0))
         for _, oldest in groupby(sorted(EffectId(*columns) for columns in found), attrgetter("source")):
             self.sends.update(takewhile(asked.__contains__, oldest))
+
+
+def seen_keys(connection: Connection, keys: Sequence[KeyId], now: Instant) -> dict[KeyId, SeenKey]:
+    """Return the keys that are still kept, with what they were used for."""
+    asked = [(number, *key) for number, key in enumerate(keys)]
+    found = connection.json_of_rows("seen_keys", asked, now)
+    return {keys[number]: SeenKey(request, segment_of(columns)) for number, request, columns in found}

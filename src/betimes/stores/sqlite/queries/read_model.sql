@@ -93,12 +93,12 @@ SELECT json_group_array(json_array(kind, number, many, first_at)) FROM (
 );
 
 -- upcoming_due: Streams of a tenant and kind by the step in which they are due.
-SELECT json_group_array(json_array(:kind, number, many, first_at)) FROM (
+SELECT json_group_array(json_array(:due_kind, number, many, first_at)) FROM (
     SELECT (due_at - :since_at) / :step AS number, count(*) AS many, min(due_at) AS first_at FROM (
         SELECT due_at FROM stream
         INDEXED BY stream_tenant_due --? exact
         INDEXED BY stream_due_sample --? sampled
-        WHERE tenant = :tenant AND kind = :kind AND due_at >= :since_at AND due_at < :until_at
+        WHERE tenant = :tenant AND kind = :due_kind AND due_at >= :since_at AND due_at < :until_at
         AND due_at IS NOT NULL AND owner <> '' AND n % 16 = 0 --? sampled
         ORDER BY due_at LIMIT :limit
     )
