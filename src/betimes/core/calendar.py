@@ -78,6 +78,7 @@ class Calendar(Occurrences, frozen=True):
                     continue  # the next piece repeats local times from before the match found last
                 if wall.match == NEVER:
                     return
+                # A match is a local time, and the offset it will have is not known yet: so two days early.
                 at = max(piece.end, wall.match - _TWO_DAYS_S)
                 if at > piece.end:
                     break  # nothing matches for a while: go there at once
@@ -117,6 +118,7 @@ class Calendar(Occurrences, frozen=True):
         while local >= low:
             yield local - piece.offset
             local = wall.at_or_before(local - 1)
+        # The end of the gap is the first second of the piece, so going back it comes last.
         if piece.start <= end and self.fires_after_gap(piece, wall):
             yield piece.start
 
@@ -124,13 +126,16 @@ class Calendar(Occurrences, frozen=True):
         """Return the local seconds `[low, high)` of a piece, less those of which the other repetition counts."""
         low, high = piece.start + piece.offset, piece.end + piece.offset
         if self.overlap == "first":
+            # Up to there the local time was shown once already, before the clock was put back.
             low = max(low, piece.start + piece.before)
         elif self.overlap == "last":
+            # From there on it will be shown once more, after the clock is put back.
             high = min(high, piece.end + piece.after)
         return low, high
 
     def fires_after_gap(self, piece: zones.Piece, wall: Wall) -> bool:
         """Return whether a local time that was skipped right before this piece matches."""
+        # Only a clock that is put forward leaves a gap.
         if piece.offset <= piece.before or self.gap != "run_after":
             return False
         # Once at the end of the gap, however many of the local times in it match.

@@ -226,6 +226,7 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """The version of its state and event shapes; data from a newer one is refused."""
 
     def __post_init__(self) -> None:
+        # Filled in once, when the decider is made: for everybody else it stays frozen.
         if self.state is _BY_HINTS:
             force_setattr(self, "state", get_args(_parameter_type(self.decide, 0))[0])
         if self.commands is _BY_HINTS:
@@ -240,6 +241,7 @@ def _parameter_type(function: Callable[..., Any], place: int) -> Any:
     if place >= len(hints):
         name = getattr(function, "__qualname__", repr(function))
         raise TypeError(f"{name} has no type hints; give the decider its state, commands and events")
+    # By place, not by name: what a function calls its parameters is its own affair.
     return tuple(hints.values())[place]
 
 

@@ -123,9 +123,11 @@ def _count_interval(interval: Interval, count: _Count) -> None:
     length = interval.seconds * SECOND
 
     def before(at: Instant) -> int:
+        # The anchor is the first, so before it there are none.
         return max(0, -(-(at - interval.anchor_at) // length))
 
     grid = count.grid
+    # The first and the last step may be cut by the bounds, so each is clipped to them.
     for number in range(grid.number_of(count.first_at), grid.number_of(count.last_at - 1) + 1):
         begin = grid.since_at + number * grid.length
         count.counts[number] = before(min(begin + grid.length, count.last_at)) - before(max(begin, count.first_at))
@@ -134,6 +136,7 @@ def _count_interval(interval: Interval, count: _Count) -> None:
 def _count_calendar(calendar: Calendar, count: _Count) -> None:
     """Count piece by piece of the time line, in each of which local time runs evenly."""
     times, wall = times_of_day(calendar.cron), Wall(calendar.cron)
+    # Occurrences are whole seconds, so both bounds go up to the next one.
     start, end = -(-count.first_at // SECOND), -(-count.last_at // SECOND)
     for piece in zones.pieces(calendar.zone, start):
         if piece.start >= end:
@@ -155,6 +158,7 @@ def _matching_days(wall: Wall, low: int, high: int) -> Iterator[int]:
     """Yield the first local second of every day in `[low, high)` that has a match; it may lie before `low`."""
     day = low // _DAY_S * _DAY_S
     while day < high:
+        # Days without a match are jumped over at once, however many there are.
         match = wall.at_or_after(day)
         day = match // _DAY_S * _DAY_S
         if day < high:

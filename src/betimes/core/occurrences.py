@@ -77,6 +77,7 @@ class Interval(Occurrences, frozen=True):
 
     def after(self, at: Instant) -> Iterator[Instant]:
         step = self.seconds * SECOND
+        # An anchor that is still to come is itself the first.
         return iter(range(self.anchor_at + max(0, (at - self.anchor_at) // step + 1) * step, _LATEST, step))
 
     def before(self, at: Instant) -> Iterator[Instant]:
@@ -137,6 +138,7 @@ class Excluding(Occurrences, frozen=True):
         while since - at <= EXCLUDED_MAX:
             for tick in self.inner.before(at):
                 if (day := self._excluded_day(tick)) is not None:
+                    # As in `after`: on to the day before at once, from the latest second at which this one may begin.
                     at = min(tick, self._begin_of(day, tick)[1] * SECOND)
                     break
                 since = tick

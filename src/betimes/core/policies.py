@@ -31,6 +31,7 @@ class Policy:
 
     def __init__(self, named: Mapping[str, msgspec.Struct]) -> None:
         self._sections = {type(section): section for section in named.values()}
+        # Sections that came later are left out while they say nothing: fingerprints on record stay as they are.
         said = {name: section for name, section in named.items() if not _is_omitted(section)}
         self.fingerprint = fingerprint(said)
         self.body = encode(said)
@@ -108,6 +109,7 @@ class PolicyBook:
                 found.append((name, problem))
                 continue
             try:
+                # The fast way tells one problem only, so what is wrong is looked for again, all of it.
                 sections[name] = msgspec.convert(value, kind)
             except (msgspec.ValidationError, ValueError):
                 found += problems(name, value, kind)

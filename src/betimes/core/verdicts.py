@@ -217,6 +217,7 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
         """Return every rule that was looked at, in order, and after them those of this table that were not."""
         steps = self.explain(verdict)
         seen = {step.rule for step in steps}
+        # Without a rule that bound, those not looked at were added to the table after the verdict.
         why = NOT_REACHED if any(_outcome(step) == "bound" for step in steps) else NOT_JUDGED
         unseen = [rule for rule in self.rules if rule.name not in seen]
         return [
@@ -250,8 +251,10 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
         rule = self.by_name.get(step.rule)
         if rule is None:
             name, sentence = step.rule if isinstance(step.rule, str) else "?", ""
+            # Without a rule nobody knows what the values were called; they are told by their place.
             values = {str(place): value for place, value in enumerate(step.values)}
         else:
+            # A trace may be older than the names of today, so either side may have more.
             values = dict(zip(rule.sees, step.values, strict=False))
             name, sentence = rule.name, rule.sentence(step, values, cut=cut)
         mode: Literal["enforce", "shadow"] = "shadow" if step.shadow else "enforce"
@@ -308,6 +311,7 @@ def within_bound(verdict: Verdict) -> Verdict:
     room = TRACE_BYTES_MAX - _size(bare)
     kept: list[Step] = []
     for step, without in zip(verdict.trace, bare, strict=True):
+        # Room is never given back, so that all behind the first cut are cut: a reader sees where it stops.
         room -= _size(step) - _size(without)
         kept.append(step if room >= 0 else without)
     return msgspec.structs.replace(verdict, trace=tuple(kept), trace_cut=True)

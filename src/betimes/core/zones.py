@@ -107,6 +107,7 @@ def offset_at(name: str, at: int) -> int:
 def _day_offsets(name: str, day: int) -> tuple[tuple[int, int], ...]:
     """Return the offsets of one day of UTC, each with its first second, the last one first."""
     start, found = day * _DAY_S, zone(name)
+    # A change at midnight UTC begins the day and is not counted twice.
     starts = dict.fromkeys((start, *transitions(name, start, start + _DAY_S)))
     return tuple((at, _offset(found, at)) for at in reversed(starts))
 
@@ -156,6 +157,7 @@ def pieces_back(name: str, at: int) -> Iterator[Piece]:
 def _year(name: str, year: int) -> tuple[Piece, ...]:
     start, end = _new_year(year), _new_year(year + 1)
     changes = transitions(name, start, end)
+    # A change at the very start of the year is an edge already.
     edges = [start, *(at for at in changes if at != start), end]
     found = zone(name)
     return tuple(
@@ -182,6 +184,7 @@ def transitions(name: str, start: int, end: int) -> list[int]:
 def _change(found: ZoneInfo, left: int, right: int) -> int:
     """Return the first second in `(left, right]` that has not the offset of `left`."""
     before = _offset(found, left)
+    # By halves, which is sound because the offset changes at most once between two samples.
     while right - left > 1:
         middle = (left + right) // 2
         if _offset(found, middle) == before:

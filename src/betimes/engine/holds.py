@@ -95,6 +95,7 @@ class HoldWatch:
 
     async def refresh(self) -> None:
         """Read the holds of all tenants; what a commit has shown meanwhile is newer, and stays."""
+        # Taken before reading: whatever changes during the read is newer than what it finds.
         before = self._holds.change_count
         found = await self._read()
         if before == self._holds.change_count and found != self._holds.by_tenant:

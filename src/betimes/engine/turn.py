@@ -89,6 +89,7 @@ class LoadedStream:
         return live
 
     def cache_entry(self) -> Cached:
+        # Nothing was written, so the entry in the cache is still the stream.
         if self.version == self.base:
             return self.entry
         return Cached(self.version, self.state, self.at, self.alarm_at, self.digest, self.chars)
@@ -196,6 +197,7 @@ def take_held_turn(
 def ring_due(site: TurnSite, turn: Turn, loaded: list[LoadedStream], wakes_max: int) -> bool:
     """Ring what is due ahead of a command; return `False` if there is more than one turn may do."""
     own = loaded[0]
+    # Bounded, since a stream may be hours behind and its neighbours in the batch wait.
     for _ in range(wakes_max):
         if own.alarm_at is None or own.alarm_at > turn.now:
             return True

@@ -39,6 +39,7 @@ def read_instant(text: str, zone_name: str) -> Instant:
 def cron_times(cron: str) -> tuple[int, int]:
     """Return the fires on a day with fires, and the least seconds between two; raise `ValueError` if it is no cron."""
     times = times_of_day(cron)
+    # The last of a day is followed by the first of the next.
     around = [*times[1:], times[0] + DAY_S]
     return len(times), min(later - earlier for earlier, later in zip(times, around, strict=True))
 
@@ -103,6 +104,7 @@ def check_after_source(count: int, policy: IntentsPolicy, now: Instant) -> Insta
 def next_checks(definition: Definition, now: Instant, count: int) -> list[Instant]:
     """Return the checks to come: by the clock, if every check succeeds; of a condition, while it is not met."""
     checks: list[Instant] = []
+    # Checks of a condition that is not met are no executions, so there may be any number.
     if definition.max_executions is not None and not definition.is_condition_based:
         count = min(count, definition.max_executions)
     at = first_check(definition, now)

@@ -120,6 +120,7 @@ def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Dec
     waits = check_at is not None and check_at > now and not intent.is_cooling(now) and intent.claim is None
     if not waits or failed_at is None or check_at is None or not intent.failure_count:
         return Decision()
+    # Only ever sooner: what was promised for an instant happens then at the latest.
     retry_at = check_after_failure(intent.failure_count, policy, failed_at)
     return Decision((RetryMoved(retry_at),)) if retry_at < check_at else Decision()
 
@@ -143,6 +144,7 @@ def _define(view: View[IntentState], command: DefineIntent, policy: Policy, now:
 def _change(
     view: View[IntentState], intent: IntentState, command: ChangeIntent, policy: Policy, now: Instant
 ) -> Decision | Refusal:
+    # `needs` locked the limit of the owner that the command names; of another nothing is known here.
     if command.user_id != intent.definition.user_id:
         return Refusal("OWNER_MOVED", f"{view.stream.id!r} is no longer {command.user_id!r}'s; read it again")
     mismatch = _mismatch(view, intent, command.expected)
@@ -197,6 +199,7 @@ def _event(
         if enabled == before.enabled:
             return None
         return IntentEnabled(version, now, first_check(definition, now)) if enabled else IntentDisabled(version, now)
+    # A change of anything but the plan keeps the check that is due, and the failures counted so far.
     restarts = enabled and (not before.enabled or _planned_otherwise(before.definition, definition))
     check_at = first_check(definition, now) if restarts else before.next_check_at if enabled else None
     return IntentDefined(definition, version, now, enabled, check_at, restarts)

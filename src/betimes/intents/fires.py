@@ -113,6 +113,7 @@ def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEve
     """Return what the end of a claim that nobody settled leads to."""
     assert intent.claim is not None
     ended_at, worker = intent.claim.expires_at, intent.claim.worker
+    # A plan made during the claim holds; else the intent is due again from the claim's end.
     free_at = intent.next_check_at if intent.was_planned_anew else ended_at
     ended = ClaimExpired(ended_at, worker, free_at if intent.enabled else None)
     # One claim that ran out is forgiven; the next counts as a failure.
@@ -143,6 +144,7 @@ def execution_events(
 def next_check(intent: IntentState, status: FireStatus, policy: IntentsPolicy, at: Instant) -> Instant | None:
     match status:
         case "failed":
+            # The count of the state is that before this failure.
             return check_after_failure(intent.failure_count + 1, policy, at)
         case "gate_blocked" | "condition_not_met":
             return at + check_interval(intent.definition)
@@ -222,6 +224,7 @@ def failure_news(
 ) -> tuple[Effect, ...]:
     """Return the effects that tell owner and hooks of an intent disabled by its failures."""
     tenant, intent_id, user_id = view.stream.tenant, view.stream.id, definition.user_id
+    # The version makes it a name of its own: an intent may fail for good, be enabled, and fail again.
     name = f"{intent_id}:{view.version + 1}"
     key = f"intent-disabled:{name if len(name) <= NAME_CHARS_MAX else sha256(name.encode()).hexdigest()}"
     inbox = inbox_stream(tenant, user_id)

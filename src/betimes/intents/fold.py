@@ -87,6 +87,7 @@ def _define(state: IntentState | None, event: IntentDefined) -> IntentState:
         enabled=event.enabled,
         next_check_at=event.next_check_at,
         occasion_at=event.next_check_at if moved else state.occasion_at,
+        # What was counted belongs to the plan: a new one begins anew.
         failure_count=0 if event.restarted else state.failure_count,
         expiry_count=0 if event.restarted else state.expiry_count,
         waiting_for_source=None if event.restarted else state.waiting_for_source,

@@ -76,6 +76,7 @@ def apply_deferral_limit(context: RuleContext, hit: Hit) -> Hit:
     """Return the rules' hit, or for an item that was put off as often as it may be, what the policy says of that."""
     if hit.answer != "LATER":
         return hit
+    # Waiting for a digest is what the person wants, not a postponement that anybody counts.
     if hit.reason == "DIGEST_ELIGIBLE":
         return DigestHit("LATER", hit.reason, hit.until)
     return _exhausted_hit(context) if context.item.defer_count >= context.policy.max_deferrals else hit
@@ -137,6 +138,7 @@ def would_pass_at(context: RuleContext, hit: Hit, place: int) -> Instant | None:
         expires_at = context.item.expires_at
         if at is None or at <= context.now or (expires_at is not None and at > expires_at):
             return None
+        # A digest judges its items by rules of its own, so its instant is as good an answer as there is.
         if isinstance(hit, DigestHit):
             return at
         context = context.at_later(at, context.item.defer_count + 1 if waits else 0)

@@ -38,6 +38,7 @@ from betimes.notifications.model import (
 
 HAS_INCIDENT = "incident"
 """The owner under which inboxes with an incident are indexed, so that they can be listed."""
+# Made once, since every event asks for one of them.
 _INCIDENT, _WAITING, _RESTING = Index(status="incident", owner=HAS_INCIDENT), Index(status="waiting"), Index()
 
 
@@ -57,12 +58,14 @@ def fold(state: InboxState | None, event: InboxEvents) -> InboxState:
         case Digested(item):
             return replace(inbox, waiting=_without(inbox.waiting, item))
         case DigestReleased(at, channel, delivery):
+            # However many items a digest holds, the person is told once.
             used, delivered = _add_use(inbox.used, (channel,), at), _add_instant(inbox.delivered, at)
             delivering = _add_delivery(inbox.delivering, delivery)
             return replace(inbox, delivered=delivered, used=used, delivering=delivering)
         case Delivered() | ChannelFailed():
             return replace(inbox, delivering=_settle_call(inbox.delivering, event))
         case Rerouted(_, channel, at, delivery):
+            # The person counts as told since it was released; another channel is only used up besides.
             used = _add_use(inbox.used, (channel,), at)
             return replace(inbox, used=used, delivering=_add_delivery(inbox.delivering, delivery))
         case DeliveryFailed(items):
@@ -86,6 +89,7 @@ def _fold_setting(
         case IncidentOpened(incident):
             return replace(inbox, incident=incident)
         case IncidentClosed(at, recovered):
+            # An incident that ran out is no recovery: news from before its end may still open another.
             return replace(inbox, incident=None, incident_closed_at=at if recovered else inbox.incident_closed_at)
 
 
@@ -139,6 +143,7 @@ def _add_text(
 ) -> tuple[tuple[Seen, ...], tuple[Print, ...]]:
     """Remember an accepted text; forget those older than a day or over the bound, the oldest first."""
     since = at - DAY
+    # A text that is accepted once more takes the place of its older self.
     seen = [one for one in inbox.seen if one.exact != exact and one.at > since]
     seen.append(Seen(exact, at, item))
     if near is None:

@@ -127,6 +127,7 @@ def opt_out(context: RuleContext) -> Finding:
         return Finding(("everything", event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
     if event_type in out.event_types:
         return Finding((event_type, event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
+    # Having closed every channel it asks for is an opt-out as well.
     if not context.open_channels:
         return Finding((", ".join(context.item.channels), event_type, open_channels), Hit("NEVER", "USER_OPT_OUT"))
     return Finding((None, event_type, open_channels))
@@ -175,6 +176,7 @@ def fatigue_24h(context: RuleContext) -> Finding:
     seen = count_within(context.inbox.delivered, context.now, cap.span_s), cap.cap
     if seen[0] < seen[1]:
         return Finding(seen)
+    # Little that matters is told a day late: what is LOW, or a PROMO nobody called urgent, ends here.
     if context.item.priority == "LOW" or (context.item.event_type == "PROMO" and context.rank < HIGH):
         return Finding(seen, Hit("NEVER", "FATIGUE_CAP_24H"))
     boundary = next_day(context.zone, context.now, context.policy.fatigue.day_resumes_minute)
@@ -271,6 +273,7 @@ def channel_cap(context: RuleContext) -> Finding:
     names = ", ".join(context.usable_channels)
     if context.roomy_channels:
         return Finding((names,))
+    # One channel with room is enough to be told, so the first that has some ends the wait.
     room_at = min(map(context.channel_free_at, context.usable_channels))
     return Finding((names,), Hit("LATER", "CHANNEL_CAP", context.outside_quiet(room_at)))
 
@@ -285,6 +288,7 @@ def channel_cap(context: RuleContext) -> Finding:
     reads=("event_types.{event_type}.digest", "digest_windows", "jitter_s"),
 )
 def digest(context: RuleContext) -> Finding:
+    # What is HIGH does not wait for a digest, and a type that the policy does not know has none.
     if context.kind is None or not context.kind.digest or context.rank >= HIGH:
         return Finding((context.item.event_type,))
     until = context.next_digest(context.now)

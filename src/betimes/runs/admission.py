@@ -130,6 +130,7 @@ def _await_retry(request: AdmissionRequest, case: DecisionCostGateInput, verdict
     """Return the trigger as it waits for its one retry."""
     until_at, shadow = verdict.until, request.shadow
     assert until_at is not None
+    # A slot is promised only where the tenant is short of them; else the retry takes what is free by then.
     slot_at = None if slot_needed(case) is None else until_at
     reason = verdict.reasons[0]
     return replace(request.trigger, until_at=until_at, reason=reason, held=False, shadow=shadow, slot_at=slot_at)
@@ -144,6 +145,7 @@ def skip_run(request: AdmissionRequest, verdict: Verdict) -> Decision:
     trigger, before = request.trigger, request.run_before
     reason, effects = verdict.reasons[0], request_hooks(request)
     also = _quota_events(request)
+    # Whoever asked for the run by its id waits for its end, so a run that never starts ends as well.
     if trigger.asked and (before is None or before.status == "asked"):
         run = request.run
         also[run] = (RunRefused(reason, request.now),)
@@ -192,6 +194,7 @@ def request_hooks(request: AdmissionRequest) -> tuple[Effect, ...]:
     """Return the hooks to call when a schedule or a retry asks for a run, whatever the answer."""
     trigger = request.trigger
     key = request.retry_key or (trigger.key if trigger.asked and request.stage == "new" else None)
+    # What waits in shadow mode has had its run, and the hooks of it.
     if key is None or trigger.shadow:
         return ()
     return decision_hooks(request.stream, trigger, key, request.policy, request.now)

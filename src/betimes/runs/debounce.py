@@ -56,12 +56,14 @@ def _hold_first(request: AdmissionRequest) -> Decision:
 def _join_burst(request: AdmissionRequest, waiting: WaitingTrigger) -> Decision:
     """Share the run of the first, which may have to wait a little longer."""
     trigger, entry = request.trigger, request.entry
+    # Triggers may come out of order; the run sees the newest, not the last to come.
     is_older = trigger.newest_at < waiting.newest_at
     if entry.debounce_keep == "all":
         segments = (*waiting.segments, *trigger.segments)[-PAYLOADS_KEPT_MAX:]
     else:
         segments = waiting.segments if is_older else trigger.segments
     newest_at = max(waiting.newest_at, trigger.newest_at)
+    # What the gate has deferred keeps the instant it was promised; only a burst grows.
     until_at = _burst_end(waiting, entry, request.now) if waiting.held else waiting.until_at
     joined = replace(waiting, segments=segments, newest_at=newest_at, until_at=until_at)
     event = TriggerJoined(trigger.key, waiting.key, joined, request.now)

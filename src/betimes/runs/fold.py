@@ -54,6 +54,7 @@ def fold_account(state: AccountState | None, event: AccountEvents) -> AccountSta
             waited = replace(account, waiting=_without(account, key), updated_at=at)
             return _charge(waited, trigger_type, at) if event.charged else waited
         case RunDeferred(due, at):
+            # One that waited in a burst may be deferred by the gate: under its key it waits once.
             waiting = (*_without(account, due.key), due)
             return replace(account, waiting=waiting, last_deferred_at=at, updated_at=at)
         case TriggerJoined(_, into, due, at):
@@ -114,6 +115,7 @@ def fold_quota(state: QuotaState | None, event: QuotaEvents) -> QuotaState:
                 taken[trigger_type] = _with_slot(taken.get(trigger_type, ()), at, slot_at)
             return replace(quota, taken_by_type=taken, allowed_today=quota.allowed_today.plus(1, at))
         case SlotPromised(trigger_type, slot_at, at) | SlotReturned(trigger_type, slot_at, at):
+            # Both round up alike, so that what is given back is the very second that was promised.
             change = with_one if isinstance(event, SlotPromised) else without_one
             promised = change(_binding_promises(quota, trigger_type, at), epoch_up(slot_at))
             return replace(quota, promised_by_type={**quota.promised_by_type, trigger_type: promised})

@@ -73,6 +73,7 @@ def evaluate(case: DecisionCostGateInput) -> DecisionCostGateOutput:
         verdict.reasons[0],
         sentence(case.account_id, verdict, case.now),
         case.now,
+        # Rounded up: whoever comes back at that very second must not be early.
         None if until is None else epoch_up(until),
         None if until is None else epoch_up(until - case.now),
     )
@@ -112,6 +113,7 @@ def _tenant_cap(case: DecisionCostGateInput) -> Finding:
         return _NO_TENANT_CAP
     used = windows.count(case.tenant_runs, case.now, HOUR_S)
     promised = sum([count for _, count in case.tenant_promised])
+    # With promises a free slot may be somebody else's, which the count alone does not tell.
     binds = tenant_binds(case) if promised else used >= cap
     return Finding((used, promised, cap), _postpone(case, "TENANT_HOURLY_CAP") if binds else None)
 
@@ -129,6 +131,7 @@ def _elapsed_s(case: DecisionCostGateInput, last: Instant | None) -> int | float
     if last is None:
         return None
     whole, rest = divmod(case.now - last, SECOND)
+    # Whole seconds stay integers, so that a trace says 30 and not 30.0.
     return whole + rest / SECOND if rest else whole
 
 
@@ -196,6 +199,7 @@ def would_pass_at(case: DecisionCostGateInput, verdict: Verdict) -> Instant | No
     at = max(debounce_end(case), account_ready(case))
     spent = case.budget_remaining is not None and case.budget_remaining <= 0
     saturated = case.action_saturation_score is not None and case.action_saturation_score >= 1
+    # What no midnight resets does not pass by waiting.
     if (spent and not case.budget_resets) or (saturated and not case.saturation_resets):
         return None
     if spent or saturated:

@@ -82,6 +82,7 @@ def _start(view: View[BackfillState], command: StartBackfill, now: Instant) -> D
         return Refusal("NOT_FOUND", f"there is no schedule {command.schedule_id!r}")
     if view.state:
         return Refusal("ALREADY_EXISTS", f"there is a backfill {view.stream.id!r} already")
+    # The caller was shown what would be fired; another definition would fire something else.
     if schedule.version != command.definition_version:
         return Refusal("VERSION_MISMATCH", f"the schedule {command.schedule_id!r} was changed meanwhile; ask again")
     if command.to_at > now or command.from_at >= command.to_at:
@@ -142,6 +143,7 @@ def _advance(view: View[BackfillState], state: BackfillState, instants: tuple[In
     fresh = tuple(at for at in instants if at > state.through_at)
     left = tuple(at for at in fresh if schedule.status != "active" or at <= schedule.floor_at)
     if fresh and not left:
+        # An instant that the schedule has still to tick itself is left to it, and looked at again then.
         ready_at = schedule.next.due_at if schedule.next else now
         return Decision((BackfillChecked(now, max(ready_at, now) + SECOND),))
     requests = RunRequests(view.stream, view.others, now, tell=True, authority=schedule.authority)

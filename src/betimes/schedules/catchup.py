@@ -65,6 +65,7 @@ class Timetable:
         """Return the instant up to which every occurrence is due: only the latest may still wait for its jitter."""
         if not self._definition.jitter_seconds or now <= after:
             return now
+        # Those before it are due: jitter ends where the next occurrence begins.
         latest = self.calendar.last(*self._span(after, now))
         if latest is None:
             return now
@@ -77,6 +78,7 @@ class Timetable:
         first = self.calendar.first(after, until)
         if first is None:
             return None
+        # One more than is told, to see that there are more.
         count = self.calendar.count(first - 1, until, COUNT_MAX + 1)
         last = self.calendar.last(first - 1, until) or first
         return TicksSkipped(reason, first, last, count if count <= COUNT_MAX else None, self._version)
@@ -113,6 +115,7 @@ class Timetable:
         # Nearly every wake finds one occurrence; that is answered without walking the calendar.
         if (self.calendar.next(first_at) or until + 1) > until:
             return (first_at,), None
+        # One more than may be fired, to see whether any is over the limit.
         oldest = tuple(islice(self.calendar.between(after, until), limit + 1))
         if len(oldest) <= limit:
             return oldest, None

@@ -49,6 +49,7 @@ def fold(state: ScheduleState | None, event: ScheduleEvents) -> ScheduleState | 
         case ScheduleDeleted():
             return None
         case TicksSkipped(last=last):
+            # Ticks are never gone through twice, so this only moves on.
             return replace(state, through_at=_later(state.through_at, last))
         case ScheduleFailed(error):
             return replace(state, status="error", next=None, last_error=error)
@@ -71,6 +72,7 @@ def _enable(state: ScheduleState, event: ScheduleEnabled) -> ScheduleState:
 
 
 def _record_tick(state: ScheduleState, event: ScheduleTicked) -> ScheduleState:
+    # Only of runs whose end is reported; the others would never leave the list.
     unfinished = (*state.unfinished, event.run_id)[-UNFINISHED_MAX:] if event.tell else state.unfinished
     # A tick by hand or of a backfill is not on the schedule's own way, so it leaves `through_at` alone.
     if event.cause in ("manual", "backfill"):

@@ -39,6 +39,7 @@ def loss_after(terms: Terms, x: int) -> Micro:
     if x < DAY:
         part = rate * x // HOUR
         return part if part < cap else cap
+    # Days are counted from the end of the grace, so each has its cap to the full.
     days, rest = divmod(x, DAY)
     part = rate * rest // HOUR
     return days * terms.per_day + (part if part < cap else cap)
@@ -49,6 +50,7 @@ def time_to_lose(terms: Terms, amount: Micro) -> int | None:
     per_day = terms.per_day
     if per_day == 0:
         return None
+    # One less, since an amount that is a whole number of days is lost within the last of them.
     days = (amount - 1) // per_day
     # Rounded up: at the instant itself the amount has been lost, one microsecond before it has not.
     return days * DAY + -(-(amount - days * per_day) * HOUR // terms.rate)
@@ -70,6 +72,7 @@ def debt_until(terms: Terms, base_at: Instant, applied_at: Instant | None, until
     from_at = grace_ends_at if applied_at is None or applied_at < grace_ends_at else applied_at
     if until_at <= from_at:
         return Debt(from_at, from_at, grace_ends_at, 0)
+    # A difference of totals: what rounding leaves out of one sweep comes with the next, however many there are.
     due = loss_after(terms, until_at - grace_ends_at) - loss_after(terms, from_at - grace_ends_at)
     cap = terms.cycle_cap
     taken = due if due < cap else cap

@@ -101,6 +101,7 @@ def score_case(state: ScoreState, policy: ScoresPolicy, until_at: Instant) -> Sc
 
 def due_of(state: ScoreState, policy: ScoresPolicy) -> Instant | None:
     """Return when a score next wants a sweep: when there is something to take, and not too soon after the last."""
+    # At 0 there is nothing to lose, so it sleeps until somebody adjusts it.
     if state.status in policy.pauses or state.score == 0:
         return None
     return _due_after(terms_of(state, policy), state.base_at, state.applied_at, policy)
@@ -110,6 +111,7 @@ def _due_after(terms: Terms, base_at: Instant, applied_at: Instant | None, polic
     loss_at = next_loss_at(terms, base_at, applied_at)
     if loss_at is None or applied_at is None:
         return loss_at
+    # Losses may follow each other closely; the interval bounds how often one is written.
     rested_at = applied_at + policy.sweep_interval_us
     return loss_at if loss_at > rested_at else rested_at
 

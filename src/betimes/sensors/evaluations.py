@@ -91,6 +91,7 @@ def record_evaluation(
     requested: tuple[RunRequested, ...] = ()
     if event.status == "triggered":
         requested = tuple(_request_run(requests, request, state.definition) for request in evaluation.run_requests)
+        # On record, so that what the requests left out can be told after the definition has changed.
         event = replace(event, defaults=_run_defaults(state.definition))
     return Decision(
         (event, *requested),
@@ -115,6 +116,7 @@ def _evaluated_event(
         attempt.duration_ms,
         attempt.expected,
         error=attempt.error if status == "error" else "",
+        # Said by an evaluator, so it is cut rather than refused.
         note=(evaluation.status or "")[:200],
     )
 

@@ -88,6 +88,7 @@ def _define(state: SensorState | None, event: SensorDefined) -> SensorState:
     if state is None:
         return fresh
     owner = take_over(state).declared_by
+    # Where the sensor has come to outlives its definition: a change must not read everything once more.
     return replace(fresh, cursor=state.cursor, last_evaluated_at=state.last_evaluated_at, declared_by=owner)
 
 
@@ -96,6 +97,7 @@ def _record_evaluation(state: SensorState, event: SensorEvaluated) -> SensorStat
     if event.expected_state_version is None:
         return state  # the evaluation of a message: no cursor and no poll depend on it
     out = state.in_flight
+    # A late answer of an earlier evaluation leaves the one that is out alone.
     if out and out.evaluation_id == event.evaluation_id:
         state = replace(state, in_flight=None)
     accepted = event.status in ("triggered", "no_change")

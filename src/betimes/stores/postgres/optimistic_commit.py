@@ -88,6 +88,7 @@ class PresumedTx(PostgresTx):
         """Nothing is held."""
 
     async def extend(self, ask: LockRequest) -> None:
+        # Decided again under locks: nothing that was presumed has been compared yet.
         raise Conflict("more is needed than was presumed")
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
