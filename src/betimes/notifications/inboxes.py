@@ -197,6 +197,10 @@ class Inboxes(Service):
     async def mark_read(
         self, user_id: str, request: ReadRequest | Mapping[str, Any], *, key: str | None = None
     ) -> ReadResult:
+        """Mark in-app messages as read.
+
+        Either `item_ids`, or `all: true` with `before`.
+        """
         request = check_request(request, ReadRequest)
         self._inbox(user_id)
         command = MarkRead(request.item_ids or (), request.all, instant(request.before))

@@ -118,21 +118,18 @@ ROUTES = (
         Notifications.classify,
         "Evaluate a notification without sending it",
         scope="notifications:read",
-        description="A dry run: nothing is changed or recorded.",
     ),
     _notifications.get("/v1/notifications/{event_id}", Notifications.notification, "The status of a notification"),
     _notifications.post(
         "/v1/notifications/{event_id}/cancel",
         Notifications.cancel,
         "Cancel a waiting notification",
-        description="It ends as NEVER CANCELLED, with the status `cancelled`.",
         codes=((409, "NOT_WAITING"),),
     ),
     _notifications.post(
         "/v1/notifications/{event_id}/release",
         Notifications.release,
         "Send a waiting notification now",
-        description="NOW RELEASED, past all rules that only defer it. Expiry, a ban and an opt-out still apply.",
         codes=((409, "NOT_WAITING"),),
     ),
     _notifications.post(
@@ -170,11 +167,7 @@ ROUTES = (
     ),
     _notifications.get(f"{USER}/inbox", Notifications.inbox, "In-app messages, newest first"),
     _notifications.post(
-        f"{USER}/inbox/read",
-        Notifications.mark_read,
-        "Mark in-app messages as read",
-        description="Either `item_ids`, or `all: true` with `before`.",
-        example={"all": True},
+        f"{USER}/inbox/read", Notifications.mark_read, "Mark in-app messages as read", example={"all": True}
     ),
     _notifications.put(f"{USER}/ban", Notifications.ban, "Ban a user", body_optional=True),
     _notifications.delete(f"{USER}/ban", Notifications.unban, "Lift a ban"),

@@ -189,7 +189,10 @@ class Notifications(Inboxes):
     async def classify(
         self, request: Mapping[str, Any] | ClassifyRequest | Examined[ClassifyRequest], *, trace: bool = True
     ) -> NotificationVerdict:
-        """Return the verdict it would get, now or as of another instant; nothing is recorded."""
+        """Return the verdict it would get, now or as of another instant.
+
+        A dry run: nothing is changed or recorded.
+        """
         asked = await self._check_request(request, ClassifyRequest)
         [command] = await self._commands_with_scores([asked])
         policy = await self.engine.policy_of(self.caller.tenant)
@@ -206,11 +209,17 @@ class Notifications(Inboxes):
     # -- interventions
 
     async def cancel(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
-        """End a waiting one undelivered; raise `Refused` as NOT_WAITING if it does not wait."""
+        """End a waiting one undelivered; raise `Refused` as NOT_WAITING if it does not wait.
+
+        It ends as NEVER CANCELLED, with the status `cancelled`.
+        """
         return await self._intervene(event_id, CancelNotification(event_id), trace, key)
 
     async def release(self, event_id: str, *, trace: bool = True, key: str | None = None) -> NotificationView:
-        """Send a waiting one now, unless it has expired or the person is banned or opted out; raise as `cancel`."""
+        """Send a waiting one now; raise as `cancel`.
+
+        NOW RELEASED, past all rules that only defer it. Expiry, a ban and an opt-out still apply.
+        """
         return await self._intervene(event_id, ReleaseNotification(event_id), trace, key)
 
     async def _intervene(self, event_id: str, command: Command, trace: bool, key: str | None) -> NotificationView:

@@ -120,7 +120,6 @@ ROUTES = (
         Runs.evaluate,
         "Evaluate a trigger without sending it",
         scope="runs:read",
-        description="A dry run: nothing is changed or recorded.",
         codes=((422, "UNKNOWN_TRIGGER_TYPE"),),
     ),
     _runs.get("/v1/accounts/{account_id}/run-state", Runs.run_state, "An account's counters and waiting triggers"),

@@ -217,7 +217,10 @@ class Triggers(Service):
     async def evaluate(
         self, request: EvaluateRequest | Mapping[str, Any] | Examined[EvaluateRequest], *, trace: bool = True
     ) -> TriggerVerdict:
-        """Answer a trigger without recording anything, now or as of another instant."""
+        """Answer a trigger without a run, now or as of another instant.
+
+        A dry run: nothing is changed or recorded.
+        """
         request = await self._checked_request(request, EvaluateRequest)
         stream = account_stream(self.caller.tenant, request.account_id)
         account, quota, policy = await self._account_and_policy(stream)

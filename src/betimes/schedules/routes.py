@@ -63,7 +63,6 @@ ROUTES = (
         Schedules.preview,
         "The next ticks of an expression",
         scope=READ,
-        description="A dry run: nothing is changed or recorded.",
         example={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 3},
     ),
     _schedules.post(
@@ -76,12 +75,7 @@ ROUTES = (
         codes=((409, "RUN_KEY_CONFLICT"), (412, "VERSION_MISMATCH")),
     ),
     _schedules.get(f"{SCHEDULE}/ticks", Schedules.ticks, "Ticks that were fired, skipped or failed, newest first"),
-    _schedules.get(
-        "/v1/ticks",
-        Schedules.all_ticks,
-        "Ticks of all schedules, newest first",
-        description="Recorded from `since` on, before `until`.",
-    ),
+    _schedules.get("/v1/ticks", Schedules.all_ticks, "Ticks of all schedules, newest first"),
     _schedules.post(
         f"{SCHEDULE}/backfills",
         start_backfill,

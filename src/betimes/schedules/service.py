@@ -137,7 +137,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
     # -- time
 
     async def preview(self, request: PreviewRequest | Mapping[str, Any] | Examined[PreviewRequest]) -> Preview:
-        """Return the next ticks of an expression, without saving it."""
+        """Return the next ticks of an expression, without saving it.
+
+        A dry run: nothing is changed or recorded.
+        """
         request = check_request(request, PreviewRequest, RECURRENCE_RULES)
         start = instant(request.from_) if request.from_ else await self.engine.store.now()
         raise_problems(tuple(broken_rules(request, RECURRENCE_RULES)))
@@ -189,7 +192,10 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Tick]:
-        """List the ticks of all schedules, or of one, that were recorded between two instants; newest first."""
+        """List the ticks of all schedules, or of one, newest first.
+
+        Recorded from `since` on, before `until`.
+        """
         filters = ["all ticks", self.caller.tenant, schedule_id, status, since, until]
         query = LedgerQuery(
             tenant=self.caller.tenant, kind="schedule", id=schedule_id, since_at=instant(since), until_at=instant(until)

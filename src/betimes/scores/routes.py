@@ -42,21 +42,9 @@ ROUTES = (
         codes=((409, "ALREADY_EXISTS"),),
         example=_EXAMPLE,
     ),
-    _scores.get(
-        "/v1/scores",
-        Scores.list,
-        "Scores, newest first",
-        description="A page that finds little in a long list may be short and still not be the last.",
-        query=ScoreFilters,
-    ),
+    _scores.get("/v1/scores", Scores.list, "Scores, newest first", query=ScoreFilters),
     _scores.get(ONE, Scores.get, "A score, and its forecast"),
-    _scores.post(
-        f"{ONE}/interactions",
-        Scores.interact,
-        "Record an interaction",
-        description="Creates the score if it is new. Outstanding decay is settled first.",
-        example={"type": "text"},
-    ),
+    _scores.post(f"{ONE}/interactions", Scores.interact, "Record an interaction", example={"type": "text"}),
     _scores.post(
         f"{ONE}/status",
         Scores.set_status,
@@ -64,13 +52,7 @@ ROUTES = (
         codes=((409, "AT_FLOOR"),),
         example={"game_status": "boss_fight", "timeout_seconds": 3600},
     ),
-    _scores.post(
-        f"{ONE}/adjust",
-        Scores.adjust,
-        "Adjust a score",
-        description="By `delta`, or to `score`; the result stays between 0 and 100.",
-        example={"delta": 12.5, "reason": "goodwill"},
-    ),
+    _scores.post(f"{ONE}/adjust", Scores.adjust, "Adjust a score", example={"delta": 12.5, "reason": "goodwill"}),
     _scores.get(f"{ONE}/history", Scores.history, "History of a score, newest first"),
     _scores.post(
         "/v1/scores/sweep",

@@ -212,6 +212,10 @@ class Scores(Sweeps):
     async def interact(
         self, user_id: str, request: Interaction | Mapping[str, Any] | Examined[Interaction], *, key: str | None = None
     ) -> InteractionAnswer:
+        """Record an interaction.
+
+        Creates the score if it is new. Outstanding decay is settled first.
+        """
         rules = await self._request_rules()
         request = check_request(request, Interaction, rules.rules(Interaction))
         at = instant(request.timestamp)
@@ -238,6 +242,10 @@ class Scores(Sweeps):
     async def adjust(
         self, user_id: str, request: Adjustment | Mapping[str, Any] | Examined[Adjustment], *, key: str | None = None
     ) -> AdjustAnswer:
+        """Adjust a score.
+
+        By `delta`, or to `score`; the result stays between 0 and 100.
+        """
         request = check_request(request, Adjustment)
         command = AdjustScore(
             request.reason, _points("delta", request.delta, -100, 100), _points("score", request.score, 0, 100)
@@ -293,7 +301,10 @@ class Scores(Sweeps):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Score]:
-        """List scores, the last created first; a filtered page may be short and still not be the last."""
+        """List scores, the last created first.
+
+        A page that finds little in a long list may be short and still not be the last.
+        """
         filters = ["scores", self.caller.tenant, game_status, chapter if chapter is None else str(chapter), overdue]
         size = checked_limit(limit)
         query = page_of(StreamQuery(tenant=self.caller.tenant, kind=KIND, limit=READ_MAX), cursor, filters)

@@ -160,17 +160,8 @@ ROUTES = (
         example={"cursor": {"after": "order-7"}, "state_version": 3},
     ),
     _sensors.post(
-        f"{SENSOR}/secret",
-        Sensors.rotate_secret,
-        "Rotate the secret of a sensor",
-        description="Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.",
-        codes=((409, "NO_SECRET"),),
+        f"{SENSOR}/secret", Sensors.rotate_secret, "Rotate the secret of a sensor", codes=((409, "NO_SECRET"),)
     ),
     _sensors.get(f"{SENSOR}/evaluations", Sensors.evaluations, "Evaluations, newest first"),
-    _sensors.get(
-        "/v1/evaluations",
-        Sensors.all_evaluations,
-        "Evaluations of all sensors, newest first",
-        description="Recorded from `since` on, before `until`.",
-    ),
+    _sensors.get("/v1/evaluations", Sensors.all_evaluations, "Evaluations of all sensors, newest first"),
 )

@@ -128,7 +128,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         return await self._change_definition(self.stream("sensor", sensor_id), command, key)
 
     async def rotate_secret(self, sensor_id: str, *, key: str | None = None) -> SecretView:
-        """Make a new secret, shown once: a replay has none. The old one stays valid for a while."""
+        """Make a new secret; a replay has none.
+
+        Shown once, with its `push_url`; the old one stays valid for `secret_overlap_s`, by default 24 h.
+        """
         stream = self.stream("sensor", sensor_id)
         state: SensorState = await self.require_state(stream)
         if state.definition.auth not in SECRET_AUTHS:
@@ -302,7 +305,10 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[EvaluationView]:
-        """List the evaluations of all sensors, or of one, that were recorded between two instants; newest first."""
+        """List the evaluations of all sensors, or of one, newest first.
+
+        Recorded from `since` on, before `until`.
+        """
         filters = ["all evaluations", self.caller.tenant, sensor_id, status, since, until]
         query = LedgerQuery(
             tenant=self.caller.tenant, kind="sensor", id=sensor_id, since_at=instant(since), until_at=instant(until)
