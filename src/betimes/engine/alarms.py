@@ -17,11 +17,9 @@ from collections import Counter
 from betimes.core.instants import SECOND, Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.commit_queue import WorkerParts
 from betimes.engine.jobs import WAKE, Job, Submission
-from betimes.engine.reports import Report, Reporter
-from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Store
+from betimes.engine.reports import Report
 from betimes.engine.tenant_turns import PART_MIN
 from betimes.engine.transactions import PASS_BATCHES, DueRequest, longest_pass
 
@@ -32,14 +30,9 @@ LENGTHEN_EVERY = 3
 class Alarms:
     """Rings what is due, through the queue."""
 
-    def __init__(
-        self, store: Store, queue: CommitQueue, kinds: tuple[str, ...], settings: EngineSettings, report: Reporter
-    ) -> None:
-        self._store = store
-        self._queue = queue
+    def __init__(self, parts: WorkerParts, kinds: tuple[str, ...]) -> None:
+        self._store, self._queue, self._settings, self._report = parts
         self._kinds = kinds
-        self._settings = settings
-        self._report = report
         self._sooner = asyncio.Event()
         self._next_at: Instant | None = None
 

@@ -26,6 +26,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import NamedTuple
 
 from betimes.core.deciders import Wake
 from betimes.core.errors import (
@@ -386,3 +387,12 @@ def _in_the_order_sent(jobs: list[Job]) -> list[Job]:
         return jobs
     ordered = iter(sends)
     return [jobs[next(ordered)[1]] if job.send else job for job in jobs]
+
+
+class WorkerParts(NamedTuple):
+    """The parts of an engine that its workers share."""
+
+    store: Store
+    queue: CommitQueue
+    settings: EngineSettings
+    report: Reporter

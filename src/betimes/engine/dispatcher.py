@@ -20,13 +20,12 @@ from betimes.core.deciders import EffectCall
 from betimes.core.instants import SECOND
 from betimes.engine.batch import Batch
 from betimes.engine.call_slots import AHEAD_MAX
-from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.commit_queue import WorkerParts
 from betimes.engine.effect_rows import payload_in
 from betimes.engine.effects import STOPPED, BoundedExecutor, Caller, End, Executor
 from betimes.engine.jobs import Ended, Job
 from betimes.engine.lease_renewal import RenewalTimers
-from betimes.engine.reports import Report, Reporter
-from betimes.engine.settings import EngineSettings
+from betimes.engine.reports import Report
 from betimes.engine.store import EffectWrite, Lease, Store
 from betimes.engine.tenant_turns import SHARE_OF_FREE, TenantRotation, call_shares
 
@@ -49,20 +48,10 @@ class ExecutorGroup:
 class Dispatcher:
     """Carries out the effects whose executors this process has."""
 
-    def __init__(
-        self,
-        store: Store,
-        queue: CommitQueue,
-        executors: Mapping[str, Executor],
-        settings: EngineSettings,
-        report: Reporter,
-    ) -> None:
-        self._store = store
-        self._queue = queue
+    def __init__(self, parts: WorkerParts, executors: Mapping[str, Executor]) -> None:
+        self._store, self._queue, self._settings, self._report = parts
         self._executors = dict(executors)
-        self._settings = settings
-        self._report = report
-        self._caller = Caller(store, queue, self._executors, settings, report)
+        self._caller = Caller(parts, self._executors)
         self._running: dict[asyncio.Task[End], EffectCall] = {}
         """Calls that are leased: they wait for a slot, are made, or are being settled."""
         self._open: Counter[str] = Counter()

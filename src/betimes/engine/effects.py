@@ -27,13 +27,12 @@ from betimes.core.errors import BetimesError, Fenced, Invalid, StoreError
 from betimes.core.instants import seconds
 from betimes.core.jitter import spread
 from betimes.engine.call_slots import CallPace, CallSlots
-from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.commit_queue import WorkerParts
 from betimes.engine.effect_rows import UnreadablePayload
 from betimes.engine.jobs import Ended, Job, Submission
 from betimes.engine.lease_renewal import LeaseRenewal, RenewalTimers
-from betimes.engine.reports import Report, Reporter, storable_text
-from betimes.engine.settings import EngineSettings
-from betimes.engine.store import LEASE_RAN_OUT, Lease, Store
+from betimes.engine.reports import Report, storable_text
+from betimes.engine.store import LEASE_RAN_OUT, Lease
 
 Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
 End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
@@ -93,20 +92,10 @@ class CallResult(msgspec.Struct, frozen=True):
 class Caller:
     """Makes calls, as many at once as there are slots, and settles them."""
 
-    def __init__(
-        self,
-        store: Store,
-        queue: CommitQueue,
-        executors: Mapping[str, Executor],
-        settings: EngineSettings,
-        report: Reporter,
-    ) -> None:
-        self._store = store
-        self._queue = queue
+    def __init__(self, parts: WorkerParts, executors: Mapping[str, Executor]) -> None:
+        self._store, self._queue, self._settings, self._report = parts
         self._executors = executors
-        self._settings = settings
-        self._report = report
-        self.slots = CallSlots(settings.calls_max)
+        self.slots = CallSlots(self._settings.calls_max)
         self.pace = CallPace()
         self.timers = RenewalTimers()
 

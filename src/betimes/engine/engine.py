@@ -27,7 +27,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.alarms import Alarms
 from betimes.engine.clock_report import ClockReport, WatchesClock, clock_problems
 from betimes.engine.codecs import Kinds
-from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.commit_queue import CommitQueue, WorkerParts
 from betimes.engine.dispatcher import Dispatcher
 from betimes.engine.effects import Executor, is_carrying_out
 from betimes.engine.holds import HoldsInForce, HoldWatch, hold_in_force
@@ -81,12 +81,13 @@ class Engine:
         self._queue.observe = observe
         self.alarm_lag = self._queue.alarm_lag
         """How late the alarms were that this process rang."""
+        parts = WorkerParts(store, self._queue, settings, report)
         self._hold_watch = HoldWatch(store, self.kinds, self._policies.holds, settings.poll_s, report)
-        self._alarms = Alarms(store, self._queue, self.kinds.names, settings, report)
+        self._alarms = Alarms(parts, self.kinds.names)
         if any(decider.heeds for decider in deciders):
-            executors[RECONSIDER] = PolicyChangePass(store, self._queue, settings, report)
-        self._calls = transactions.calls = Dispatcher(store, self._queue, executors, settings, report)
-        self._sends = SendRecovery(store, self._queue, self.kinds, settings, report)
+            executors[RECONSIDER] = PolicyChangePass(parts)
+        self._calls = transactions.calls = Dispatcher(parts, executors)
+        self._sends = SendRecovery(parts, self.kinds)
         self._orphans = OrphanWatch(store, settings, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: set[asyncio.Future[None]] = set()

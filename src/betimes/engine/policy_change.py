@@ -21,11 +21,10 @@ from betimes.core.deciders import EffectCall, Reconsider
 from betimes.core.errors import Refused, StoreError
 from betimes.core.segments import Recorded
 from betimes.core.streams import StreamId
-from betimes.engine.commit_queue import CommitQueue
+from betimes.engine.commit_queue import WorkerParts
 from betimes.engine.jobs import AnswerPart, Job, JointAnswer, Submission
-from betimes.engine.reports import Report, Reporter
-from betimes.engine.settings import EngineSettings
-from betimes.engine.store import PAGE_MAX, Store, StreamQuery, StreamRow
+from betimes.engine.reports import Report
+from betimes.engine.store import PAGE_MAX, StreamQuery, StreamRow
 from betimes.engine.tenants.decide import Leg
 from betimes.engine.tenants.model import DEPLOYMENT, Visits
 
@@ -37,11 +36,9 @@ _RECONSIDER = Reconsider()
 class PolicyChangePass:
     """The executor of a pass's legs."""
 
-    def __init__(self, store: Store, queue: CommitQueue, settings: EngineSettings, report: Reporter) -> None:
-        self._store = store
-        self._queue = queue
+    def __init__(self, parts: WorkerParts) -> None:
+        self._store, self._queue, settings, self._report = parts
         self._page = min(settings.batch_max, PAGE_MAX)
-        self._report = report
 
     async def __call__(self, call: EffectCall) -> Any:
         """Visit what is next, and say what is left."""

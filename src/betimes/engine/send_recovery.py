@@ -13,23 +13,17 @@ from collections.abc import Callable, Sequence
 from betimes.core.instants import seconds
 from betimes.core.segments import Recorded
 from betimes.engine.codecs import Kinds
-from betimes.engine.commit_queue import CommitQueue
-from betimes.engine.reports import Report, Reporter
-from betimes.engine.settings import EngineSettings
-from betimes.engine.store import Store, WaitingSend
+from betimes.engine.commit_queue import WorkerParts
+from betimes.engine.reports import Report
+from betimes.engine.store import WaitingSend
 
 
 class SendRecovery:
     """Finds sends that wait and queues them."""
 
-    def __init__(
-        self, store: Store, queue: CommitQueue, kinds: Kinds, settings: EngineSettings, report: Reporter
-    ) -> None:
-        self._store = store
-        self._queue = queue
+    def __init__(self, parts: WorkerParts, kinds: Kinds) -> None:
+        self._store, self._queue, self._settings, self._report = parts
         self._kinds = kinds
-        self._settings = settings
-        self._report = report
 
     async def apply(self, limit: int, tenant: str | None, is_over: Callable[[], bool]) -> int:
         """Apply the first page of sends of which any can be applied; return how many were."""

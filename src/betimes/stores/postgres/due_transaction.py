@@ -7,17 +7,15 @@ the locks as always, and a pick whose guess was right needs no second journey to
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 from msgspec.structs import replace
 
-from betimes.core.instants import Instant
 from betimes.core.streams import StreamId
 from betimes.engine.store import LockRequest, Row
 from betimes.stores.postgres.rows import Record, Values, lock_values
 from betimes.stores.postgres.session import Session
-from betimes.stores.postgres.transaction import PostgresTx, Script, Statement
+from betimes.stores.postgres.transaction import Dialect, PostgresTx
 
 READS_MAX = 64
 """So many are read along at most."""
@@ -37,15 +35,8 @@ class LastReads:
 class DueTx(PostgresTx):
     """A transaction on streams that are due; see the contract's `begin_due`."""
 
-    def __init__(
-        self,
-        statement: Statement,
-        script: Script,
-        clock: Callable[[], Instant] | None,
-        hear: Callable[[Instant], None],
-        last_reads: LastReads,
-    ) -> None:
-        super().__init__(statement, script, clock, hear)
+    def __init__(self, dialect: Dialect, last_reads: LastReads) -> None:
+        super().__init__(dialect)
         self._last_reads = last_reads
         self._guessed = last_reads.versions
         self._moved: dict[StreamId, Row] = {}

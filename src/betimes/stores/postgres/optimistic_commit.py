@@ -31,7 +31,7 @@ from betimes.core.streams import StreamId
 from betimes.engine.store import Changes, LockRequest
 from betimes.stores.postgres.rows import change_arrays, lock_values
 from betimes.stores.postgres.sessions import Sessions
-from betimes.stores.postgres.transaction import PostgresTx, Script, Statement
+from betimes.stores.postgres.transaction import Dialect, PostgresTx
 
 HEARD_S_MAX = 10.0
 """For so long after an answer the time is told without asking."""
@@ -63,22 +63,12 @@ class EstimatedClock:
 class PresumedTx(PostgresTx):
     """A transaction that has not begun; see the contract's `Presumes`."""
 
-    def __init__(
-        self,
-        statement: Statement,
-        script: Script,
-        clock: Callable[[], Instant] | None,
-        hear: Callable[[Instant], None],
-        *,
-        sessions: Sessions,
-        ask: LockRequest,
-        sent_at: Instant,
-    ) -> None:
-        super().__init__(statement, script, clock, hear)
+    def __init__(self, dialect: Dialect, *, sessions: Sessions, ask: LockRequest, sent_at: Instant) -> None:
+        super().__init__(dialect)
         self._sessions = sessions
         self._asked = ask
         self._sent_at = sent_at
-        self.now = clock() if clock else sent_at
+        self.now = self._clock() if self._clock else sent_at
         self.unchanged.update(ask.locks, ask.reads)
 
     async def __aenter__(self) -> Self:

@@ -63,7 +63,7 @@ from betimes.stores.postgres.optimistic_commit import EstimatedClock, PresumedTx
 from betimes.stores.postgres.read_model import PostgresReadModel
 from betimes.stores.postgres.sessions import Durability, Sessions, SessionSettings, Transaction
 from betimes.stores.postgres.statements import Prepared, checked_schema, prepare_statement, script
-from betimes.stores.postgres.transaction import PostgresTx
+from betimes.stores.postgres.transaction import Dialect, PostgresTx
 
 AUDIT_S = 3_600.0
 """A statement that looks at everything may take so long."""
@@ -95,6 +95,7 @@ class PostgresStore(PostgresReadModel):
         self._held: list[str] | None = None
         self._schema = checked_schema(schema)
         self._time = EstimatedClock()
+        self._dialect = Dialect(self._statement, self._script, clock, self._time.hear)
         self._last_reads = LastReads()
         self._sessions = Sessions(
             SessionSettings(
@@ -153,22 +154,14 @@ class PostgresStore(PostgresReadModel):
         return now
 
     def begin(self, ask: LockRequest) -> Transaction[PostgresTx]:
-        tx = PostgresTx(self._statement, self._script, self._clock, self._time.hear)
+        tx = PostgresTx(self._dialect)
         return self._sessions.transaction(tx.asks(ask), tx.start)
 
     def presume(self, ask: LockRequest) -> PresumedTx | None:
         sent_at = self._time.now()
         if sent_at is None or not is_presumable(ask):
             return None
-        return PresumedTx(
-            self._statement,
-            self._script,
-            self._clock,
-            self._time.hear,
-            sessions=self._sessions,
-            ask=ask,
-            sent_at=sent_at,
-        )
+        return PresumedTx(self._dialect, sessions=self._sessions, ask=ask, sent_at=sent_at)
 
     def begin_due(
         self,
@@ -181,7 +174,7 @@ class PostgresStore(PostgresReadModel):
         tenant: str | None = None,
         shares: Mapping[str, int] | None = None,
     ) -> Transaction[DueTx]:
-        tx = DueTx(self._statement, self._script, self._clock, self._time.hear, self._last_reads)
+        tx = DueTx(self._dialect, self._last_reads)
         among = {tenant: limit} if tenant is not None else shares
         asked: dict[str, Any] = {
             "index": index,

@@ -26,7 +26,7 @@ like a row somebody holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -37,10 +37,18 @@ from betimes.stores.postgres.rows import Record, Values, change_arrays, lock_val
 from betimes.stores.postgres.session import Session
 from betimes.stores.postgres.statements import Prepared
 
-Statement = Callable[..., Prepared]
-Script = Callable[..., str | None]
 SCRIPT_MAX = 4
 """Up to so many segments are cheaper to write out as literals than a round trip for the COMMIT is."""
+
+
+class Dialect(NamedTuple):
+    """How the transactions of one store speak to its server."""
+
+    statement: Callable[..., Prepared]
+    script: Callable[..., str | None]
+    clock: Callable[[], Instant] | None
+    hear: Callable[[Instant], None]
+    """Told of the server's time with every answer that has it."""
 
 
 class PostgresTx:
@@ -48,18 +56,8 @@ class PostgresTx:
 
     _session: Session
 
-    def __init__(
-        self,
-        statement: Statement,
-        script: Script,
-        clock: Callable[[], Instant] | None,
-        hear: Callable[[Instant], None] = lambda at: None,
-    ) -> None:
-        """`hear` is told the server's time with every answer that has it."""
-        self._statement = statement
-        self._script = script
-        self._clock = clock
-        self._hear = hear
+    def __init__(self, dialect: Dialect) -> None:
+        self._statement, self._script, self._clock, self._hear = dialect
         self._order: dict[str, list[Any]] = {}
         self._reserved: set[KeyId] = set()
         self._at_zero: set[StreamId] = set()
