@@ -116,8 +116,9 @@ def _path_in_body(path: str) -> str:
 # -- keys
 
 
-def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str) -> Answer:
+def _once(request: RequestContext, view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str) -> Answer:
     """A secret is shown once; what is answered again says so."""
+    name_segment(request, request.services.tenants)
     if view.secret is None:
         headers["Idempotency-Replayed"] = "true"
     return Answer(view, status, {"Cache-Control": "no-store", **headers})
@@ -125,8 +126,7 @@ def _once(view: SecretKeyView | WebhookSecret, status: int = 200, **headers: str
 
 async def create_key(request: RequestContext[NewKey]) -> Answer[SecretKeyView]:
     view = await request.services.tenants.create_key(request.body, key=request.idempotency_key)
-    name_segment(request, request.services.tenants)
-    return _once(view, 201, Location=f"/v1/keys/{view.key_id}")
+    return _once(request, view, 201, Location=f"/v1/keys/{view.key_id}")
 
 
 async def keys(request: RequestContext) -> Page[KeyView]:
@@ -143,14 +143,12 @@ async def rotate_key(request: RequestContext[Rotation]) -> Answer[SecretKeyView]
     rotated = await request.services.tenants.rotate_key(
         request.path["key_id"], request.body, key=request.idempotency_key
     )
-    name_segment(request, request.services.tenants)
-    return _once(rotated)
+    return _once(request, rotated)
 
 
 async def rotate_webhook_secret(request: RequestContext[Rotation]) -> Answer[WebhookSecret]:
     rotated = await request.services.tenants.rotate_webhook_secret(request.body, key=request.idempotency_key)
-    name_segment(request, request.services.tenants)
-    return _once(rotated)
+    return _once(request, rotated)
 
 
 async def whoami(request: RequestContext) -> WhoAmI:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Optional, Protocol
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from betimes.domain.bulk_changes import PAGING, BulkOutcome, BulkRequest
 from betimes.domain.paging import Page
 from betimes.domain.service import Service
-from betimes.http.routes import Answer, Listed, RequestContext, Route, answer_of, name_segment
+from betimes.http.routes import Answer, Handler, Listed, RequestContext, Route, answer_of, name_segment
 from betimes.http.service_calls import ServiceRoutes, filters_of
 
 _CHANGED = ((412, "VERSION_MISMATCH"),)
@@ -117,15 +117,13 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
         name_segment(request, self.calls.service(request))
 
     async def enable(self, request: RequestContext) -> Answer:
-        view = await self._service(request).enable(
-            self.id_of(request), if_match=request.if_match, key=request.idempotency_key
-        )
-        return self._answer(request, view)
+        return await self._switch(request, self._service(request).enable)
 
     async def disable(self, request: RequestContext) -> Answer:
-        view = await self._service(request).disable(
-            self.id_of(request), if_match=request.if_match, key=request.idempotency_key
-        )
+        return await self._switch(request, self._service(request).disable)
+
+    async def _switch(self, request: RequestContext, change: Callable[..., Awaitable[Any]]) -> Answer:
+        view = await change(self.id_of(request), if_match=request.if_match, key=request.idempotency_key)
         return self._answer(request, view)
 
     async def bulk(self, request: RequestContext) -> Any:
@@ -155,22 +153,8 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
                 description="Its history stays on the ledger.",
                 codes=_CHANGED,
             ),
-            self.calls.post(
-                f"{self.one_path}/enable",
-                self.enable,
-                self._phrase("Enable {a} {noun}"),
-                reply=self.types.written_type,
-                conditional=True,
-                codes=_CHANGED,
-            ),
-            self.calls.post(
-                f"{self.one_path}/disable",
-                self.disable,
-                self._phrase("Disable {a} {noun}"),
-                reply=self.types.written_type,
-                conditional=True,
-                codes=_CHANGED,
-            ),
+            self._switch_route("enable", self.enable),
+            self._switch_route("disable", self.disable),
             self._bulk_route(),
         )
 
@@ -206,6 +190,16 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
             body=dict[str, Any],
             described_body=merge_patch(f"{self.noun.capitalize()}Patch", self.types.request_type),
             reply=self.types.written_type,
+            codes=_CHANGED,
+        )
+
+    def _switch_route(self, verb: str, handler: Handler) -> Route:
+        return self.calls.post(
+            f"{self.one_path}/{verb}",
+            handler,
+            self._phrase(f"{verb.capitalize()} {{a}} {{noun}}"),
+            reply=self.types.written_type,
+            conditional=True,
             codes=_CHANGED,
         )
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import islice
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -175,15 +176,8 @@ class MemoryStore(MemoryReadModel):
             raise Fenced(f"the lease on effect {effect.handle} was lost")
         held.next_attempt_at = self.clock() + held.write.lease_s * SECOND
 
-    async def waiting_sends(
-        self,
-        limit: int,
-        *,
-        created_before: Instant,
-        tenant: str | None = None,
-        kinds: Sequence[str] | None = None,
-        after: contract.WaitingSend | None = None,
-    ) -> list[contract.WaitingSend]:
+    async def waiting_sends(self, limit: int, **bounds: Unpack[contract.SendBounds]) -> list[contract.WaitingSend]:
+        tenant, kinds, after = bounds.get("tenant"), bounds.get("kinds"), bounds.get("after")
         waiting = (
             ids
             for source, ids in self.database.sends.items()
@@ -194,7 +188,7 @@ class MemoryStore(MemoryReadModel):
         found = [
             send
             for send in sends
-            if send.created_at < created_before
+            if send.created_at < bounds["created_before"]
             and (kinds is None or send.to.kind in kinds)
             and (after is None or _send_age(send) > _send_age(after))
         ]

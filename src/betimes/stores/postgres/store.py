@@ -24,7 +24,7 @@ was returned can appear later. Transactions that are merely open, here or in oth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from betimes.core.errors import Fenced
 from betimes.core.instants import Instant
@@ -48,6 +48,7 @@ from betimes.engine.store import (
     Reached,
     Row,
     SeenKey,
+    SendBounds,
     StreamQuery,
     StreamRow,
     WaitingSend,
@@ -227,21 +228,14 @@ class PostgresStore(PostgresReadModel):
         if not await self._sessions.write(self._statement("renew_lease", **effect._asdict(), fence=fence)):
             raise Fenced(f"the lease on effect {effect.handle} was lost")
 
-    async def waiting_sends(
-        self,
-        limit: int,
-        *,
-        created_before: Instant,
-        tenant: str | None = None,
-        kinds: Sequence[str] | None = None,
-        after: WaitingSend | None = None,
-    ) -> list[WaitingSend]:
+    async def waiting_sends(self, limit: int, **bounds: Unpack[SendBounds]) -> list[WaitingSend]:
+        after = bounds.get("after")
         statement = self._statement(
             "waiting_sends",
-            created_before=created_before,
+            created_before=bounds["created_before"],
             limit=limit,
-            tenant=tenant,
-            kinds=kinds,
+            tenant=bounds.get("tenant"),
+            kinds=bounds.get("kinds"),
             held=self._held,
             after_created_at=after.created_at if after else None,
             **_name_values("after", after.id if after else None, EffectId),
