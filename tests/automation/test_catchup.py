@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from betimes.core.errors import PolicyInvalid
 from betimes.core.instants import HOUR, MINUTE, SECOND, Instant, parse
@@ -15,6 +16,7 @@ from betimes.core.streams import StreamId
 from betimes.domain.targets import HandlerTarget
 from betimes.schedules.catchup import CatchupPlan, Timetable
 from betimes.schedules.model import ScheduleDefinition
+from betimes.schedules.recurrence import Dst, Exclude
 from betimes.sensors.policy import AutomationPolicy
 
 STREAM = StreamId("acme", "schedule", "s")
@@ -35,7 +37,7 @@ PAUSES = st.lists(st.one_of(st.integers(1, 10 * MINUTE), st.integers(HOUR, 30 * 
 @settings(max_examples=60)
 @given(DEFINITIONS, PAUSES)
 def test_every_occurrence_is_fired_or_skipped_once(definition: ScheduleDefinition, pauses: list[int]) -> None:
-    timetable = Timetable(STREAM, definition, 1)
+    timetable = Timetable.of(STREAM, definition, 1)
     floor = start = now = parse("2026-03-27T20:00:00Z")
     covered: list[Instant] = []
     for pause in pauses:
@@ -65,8 +67,32 @@ def plan_covers(timetable: Timetable, plan: CatchupPlan) -> list[Instant]:
     return sorted(found)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cron": "*/6 * * * *"},
+        {"timezone": "Europe/Berlin"},
+        {"dst": Dst(gap="skip")},
+        {"exclude": Exclude(weekdays=("SUN",))},
+        {"starts_at": SECOND},
+        {"ends_at": SECOND},
+        {"max_catchup_ticks": 2},
+        {"catchup_window_minutes": 7},
+        {"catchup_keep": "oldest"},
+        {"jitter_seconds": 1},
+    ],
+)
+def test_only_schedules_that_tick_alike_have_equal_timetables(change: dict[str, Any]) -> None:
+    definition, other = ScheduleDefinition(cron="*/5 * * * *", target=HandlerTarget("x")), STREAM._replace(id="other")
+    base, changed = Timetable.of(STREAM, definition, 1), replace(definition, **change)
+    assert Timetable.of(other, replace(definition, payload={"a": 1}), 1) == base
+    assert Timetable.of(STREAM, definition, 2) != base, "what it skips names the version"
+    assert Timetable.of(STREAM, changed, 1) != base
+    assert (Timetable.of(STREAM, changed, 1) == Timetable.of(other, changed, 1)) == (not changed.jitter_seconds)
+
+
 def test_a_plan_does_not_depend_on_how_often_it_is_made() -> None:
-    timetable = Timetable(STREAM, ScheduleDefinition(cron="*/5 * * * *", target=HandlerTarget("x")), 1)
+    timetable = Timetable.of(STREAM, ScheduleDefinition(cron="*/5 * * * *", target=HandlerTarget("x")), 1)
     start = parse("2026-01-05T09:00:00Z")
     assert timetable.plan(start, start + 7 * MINUTE) == timetable.plan(start, start + 7 * MINUTE)
     assert timetable.plan(start, start + 5 * MINUTE - 1) == CatchupPlan(next=timetable.upcoming(start))

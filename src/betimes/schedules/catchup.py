@@ -7,7 +7,9 @@ carried by the event.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import islice
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +19,7 @@ from betimes.core.occurrences import Occurrences
 from betimes.core.streams import StreamId
 from betimes.schedules.model import COUNT_MAX, ScheduleDefinition, SkipReason, TicksSkipped, Upcoming
 from betimes.schedules.nominal_time import NominalTime
+from betimes.schedules.recurrence import Partition, Recurrence
 
 
 class CatchupPlan(msgspec.Struct, frozen=True):
@@ -28,42 +31,72 @@ class CatchupPlan(msgspec.Struct, frozen=True):
     next: Upcoming | None = None
 
 
-class Timetable:
-    """A definition's occurrences between its start and its end, each due after its jitter."""
+class Timetable(msgspec.Struct, frozen=True):
+    """A definition's occurrences between its start and its end, each due after its jitter.
 
-    def __init__(self, stream: StreamId, definition: ScheduleDefinition, version: int) -> None:
-        """Raise `ValueError` if the expression or the zone is not known (any more)."""
-        self.calendar: Occurrences = definition.recurrence.occurrences()
-        self._stream = stream
-        self._definition = definition
-        self._version = version
+    Schedules that tick alike have equal ones, so that what is found out for one can be kept for the others.
+    """
+
+    recurrence: Recurrence
+    version: int
+    starts_at: Instant | None
+    ends_at: Instant | None
+    max_catchup_ticks: int
+    catchup_window_minutes: int
+    catchup_keep: Literal["newest", "oldest"]
+    jitter_seconds: int
+    stream: StreamId | None
+    """Whose jitter it is; of one without jitter, `None`."""
+
+    @classmethod
+    def of(cls, stream: StreamId, definition: ScheduleDefinition, version: int) -> Timetable:
+        """Return the timetable of a version of a schedule's definition."""
+        return cls(
+            definition.recurrence,
+            version,
+            definition.starts_at,
+            definition.ends_at,
+            definition.max_catchup_ticks,
+            definition.catchup_window_minutes,
+            definition.catchup_keep,
+            definition.jitter_seconds,
+            stream if definition.jitter_seconds else None,
+        )
+
+    @property
+    def calendar(self) -> Occurrences:
+        """Return its occurrences; raise `ValueError` if the expression or the zone is not known (any more)."""
+        return self.recurrence.occurrences()
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other schedules may have an equal one, so that what is found out is worth keeping."""
+        return self.stream is None and self.recurrence.is_small
 
     def _next(self, at: Instant) -> Instant | None:
-        starts_at, ends_at = self._definition.starts_at, self._definition.ends_at
-        tick_at = self.calendar.next(at if starts_at is None else max(at, starts_at - 1))
-        return None if tick_at is None or (ends_at is not None and tick_at >= ends_at) else tick_at
+        tick_at = self.calendar.next(at if self.starts_at is None else max(at, self.starts_at - 1))
+        return None if tick_at is None or (self.ends_at is not None and tick_at >= self.ends_at) else tick_at
 
     def _span(self, after: Instant, until: Instant) -> tuple[Instant, Instant]:
-        starts_at, ends_at = self._definition.starts_at, self._definition.ends_at
         return (
-            after if starts_at is None else max(after, starts_at - 1),
-            until if ends_at is None else min(until, ends_at - 1),
+            after if self.starts_at is None else max(after, self.starts_at - 1),
+            until if self.ends_at is None else min(until, self.ends_at - 1),
         )
 
     def upcoming(self, after: Instant) -> Upcoming | None:
         """Return the next occurrence; with its jitter it is due before the one after it."""
-        jitter = self._definition.jitter_seconds * SECOND
+        jitter = self.jitter_seconds * SECOND
         tick_at = self._next(after)
-        if tick_at is None or not jitter:
+        if tick_at is None or self.stream is None:
             return None if tick_at is None else Upcoming(tick_at, tick_at)
         # Jitter never reaches past the next occurrence: two ticks of one schedule keep their order.
         behind_at = self._next(tick_at) or tick_at + jitter
         span = min(jitter, behind_at - tick_at)
-        return Upcoming(tick_at, tick_at + spread(span, *self._stream, tick_at))
+        return Upcoming(tick_at, tick_at + spread(span, *self.stream, tick_at))
 
     def due_until(self, after: Instant, now: Instant) -> Instant:
         """Return the instant up to which every occurrence is due: only the latest may still wait for its jitter."""
-        if not self._definition.jitter_seconds or now <= after:
+        if not self.jitter_seconds or now <= after:
             return now
         # Those before it are due: jitter ends where the next occurrence begins.
         latest = self.calendar.last(*self._span(after, now))
@@ -81,7 +114,7 @@ class Timetable:
         # One more than is told, to see that there are more.
         count = self.calendar.count(first - 1, until, COUNT_MAX + 1)
         last = self.calendar.last(first - 1, until) or first
-        return TicksSkipped(reason, first, last, count if count <= COUNT_MAX else None, self._version)
+        return TicksSkipped(reason, first, last, count if count <= COUNT_MAX else None, self.version)
 
     def plan(self, floor_at: Instant, now: Instant) -> CatchupPlan:
         """Plan a wake: the occurrences in `(floor_at, now]` that are due.
@@ -89,7 +122,7 @@ class Timetable:
         The window counts from when they were due, so that jitter takes nothing out of it.
         """
         until = self.due_until(floor_at, now)
-        edge_at = now - self._definition.catchup_window_minutes * MINUTE
+        edge_at = now - self.catchup_window_minutes * MINUTE
         # Not before the floor and not past what is due: each occurrence falls on one side of the edge, and once.
         start = max(floor_at, min(self.due_until(floor_at, edge_at), until))
         fire, over = self._choose_ticks(start, until)
@@ -107,31 +140,41 @@ class Timetable:
 
     def _choose_ticks(self, after: Instant, until: Instant) -> tuple[tuple[Instant, ...], TicksSkipped | None]:
         """Return the ticks to catch up within the limit, and the range of those over it."""
-        limit = self._definition.max_catchup_ticks
+        limit = self.max_catchup_ticks
         after, until = self._span(after, until)
-        first_at = self.calendar.next(after)
+        calendar = self.calendar
+        first_at = calendar.next(after)
         if first_at is None or first_at > until:
             return (), None
         # Nearly every wake finds one occurrence; that is answered without walking the calendar.
-        if (self.calendar.next(first_at) or until + 1) > until:
+        if (calendar.next(first_at) or until + 1) > until:
             return (first_at,), None
         # One more than may be fired, to see whether any is over the limit.
-        oldest = tuple(islice(self.calendar.between(after, until), limit + 1))
+        oldest = tuple(islice(calendar.between(after, until), limit + 1))
         if len(oldest) <= limit:
             return oldest, None
-        if self._definition.catchup_keep == "oldest":
+        if self.catchup_keep == "oldest":
             return oldest[:limit], self.skipped_range("OVER_CATCHUP_LIMIT", oldest[limit - 1], until)
-        kept = tuple(self.calendar.newest(after, until, limit))
+        kept = tuple(calendar.newest(after, until, limit))
         return kept, self.skipped_range("OVER_CATCHUP_LIMIT", after, kept[0] - 1)
 
 
 def nominal_time(definition: ScheduleDefinition, run_key: str, tick_at: Instant) -> NominalTime:
     """Return the nominal time of a tick; its partition is the one in which its interval begins."""
-    recurrence, partition = definition.recurrence, definition.partition
+    recurrence = definition.recurrence
+    find = _find_interval if recurrence.is_small else _find_interval.__wrapped__
+    return NominalTime(run_key, tick_at, *find(recurrence, definition.partition or None, tick_at))
+
+
+@lru_cache(maxsize=4_096)
+def _find_interval(
+    recurrence: Recurrence, partition: Partition | None, tick_at: Instant
+) -> tuple[Instant | None, str | None]:
+    """Return where the interval of a tick begins, and its partition; schedules that are due together often share it."""
     try:
         start_at = recurrence.occurrences().previous(tick_at)
     except ValueError:
-        return NominalTime(run_key, tick_at)  # the zone is gone; only a tick by hand gets here, since alarms fail first
+        return None, None  # the zone is gone; only a tick by hand gets here, since alarms fail first
     if start_at is None or start_at < 0 or not partition:
-        return NominalTime(run_key, tick_at, start_at)
-    return NominalTime(run_key, tick_at, start_at, recurrence.partition_key(partition, start_at))
+        return start_at, None
+    return start_at, recurrence.partition_key(partition, start_at)

@@ -7,6 +7,7 @@ exists is not asked for again.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -115,7 +116,7 @@ def _define(view: View[ScheduleState], command: DefineSchedule | ShelveSchedule,
     owed = _settle_owed(view, state, isinstance(command, ShelveSchedule), now) if state else Decision()
     # One that was deleted goes on from the stream's version, so that no version names two definitions.
     version = (state.version if state else view.version) + 1
-    upcoming = Timetable(view.stream, definition, version).upcoming(now) if definition.enabled else None
+    upcoming = Timetable.of(view.stream, definition, version).upcoming(now) if definition.enabled else None
     # Whoever changes anything else neither lends the target their scopes nor needs those of who chose it.
     authority = state.authority if state and _causes(state.definition) == _causes(definition) else command.authority
     defined = ScheduleDefined(definition, version, now, TZDATA_VERSION, upcoming, authority)
@@ -157,7 +158,7 @@ def _enable(view: View[ScheduleState], state: ScheduleState, now: Instant) -> De
         return refusal
     # After an error the definition was enabled all the time, so it does not change.
     version = state.version + (not state.definition.enabled)
-    upcoming = Timetable(view.stream, definition, version).upcoming(now)
+    upcoming = Timetable.of(view.stream, definition, version).upcoming(now)
     enabled = ScheduleEnabled(version, now, TZDATA_VERSION, upcoming)
     return Decision((*_skip_paused(view.stream, state, now), enabled))
 
@@ -167,7 +168,7 @@ def _skip_paused(stream: StreamId, state: ScheduleState, now: Instant) -> tuple[
     if state.status == "ended":
         return ()
     try:
-        return Timetable(stream, state.definition, state.version).plan_pause(state.floor_at, now).skipped
+        return Timetable.of(stream, state.definition, state.version).plan_pause(state.floor_at, now).skipped
     except ValueError:
         return ()  # the zone is no longer known, so nobody can say what would have occurred
 
@@ -176,12 +177,22 @@ def _skip_paused(stream: StreamId, state: ScheduleState, now: Instant) -> tuple[
 
 
 def _wake(view: View[ScheduleState], state: ScheduleState, now: Instant) -> Decision:
+    timetable = Timetable.of(view.stream, state.definition, state.version)
+    judge = _judge_ticks if timetable.is_shared else _judge_ticks.__wrapped__
     try:
-        plan = Timetable(view.stream, state.definition, state.version).plan(state.floor_at, now)
+        plan, verdict = judge(timetable, state.definition.overlap, len(state.unfinished), state.floor_at, now)
     except ValueError as error:
         return _fail(state, str(error), now)
-    verdict = RULES.judge(TickCase(plan, state.definition, len(state.unfinished)))
     return _fire(view, state, _without_overlaps(state, plan), now, verdict)
+
+
+@lru_cache(maxsize=1_024)
+def _judge_ticks(
+    timetable: Timetable, overlap: str, unfinished: int, floor_at: Instant, now: Instant
+) -> tuple[CatchupPlan, Verdict]:
+    """Plan and judge a wake: the same for all schedules that are due together and tick alike."""
+    plan = timetable.plan(floor_at, now)
+    return plan, RULES.judge(TickCase(plan, timetable, overlap, unfinished))
 
 
 def _fail(state: ScheduleState, error: str, now: Instant) -> Decision:
@@ -236,19 +247,23 @@ def tick(
     cause: TickCause,
 ) -> tuple[ScheduleTicked, RunRequested]:
     """Return one tick and its run."""
-    run = _wanted_run(definition, run_key_of(schedule_id, tick_at), tick_at)
-    ticked, requested = _request_run(requests, run, ScheduleTicked(tick_at, now, cause))
+    requested = requests.ask(_wanted_run(definition, run_key_of(schedule_id, tick_at), tick_at))
+    return _record_tick(requests, requested, tick_at, now, cause), requested
+
+
+def _record_tick(
+    requests: RunRequests,
+    requested: RunRequested,
+    tick_at: Instant,
+    now: Instant,
+    cause: TickCause,
+    manual: ManualTick | None = None,
+) -> ScheduleTicked:
+    run_id, outcome = requested.run_id, requested.outcome
+    conflict = f"RUN_KEY_CONFLICT: the run {run_id} was asked for as something else" if outcome == "conflict" else ""
     # The run of a backfill reports to the backfill, so the schedule would wait for its end in vain.
-    return (replace(ticked, tell=False) if cause == "backfill" else ticked), requested
-
-
-def _request_run(requests: RunRequests, run: WantedRun, ticked: ScheduleTicked) -> tuple[ScheduleTicked, RunRequested]:
-    requested = requests.ask(run)
-    if requested.outcome == "conflict":
-        error = f"RUN_KEY_CONFLICT: the run {requested.run_id} was asked for as something else"
-        return replace(ticked, run_id=requested.run_id, error=error), requested
-    tell = requests.tells and requested.outcome == "requested"
-    return replace(ticked, run_id=requested.run_id, tell=tell), requested
+    tell = requests.tells and outcome == "requested" and cause != "backfill"
+    return ScheduleTicked(tick_at, now, cause, tell, run_id, conflict, manual)
 
 
 def _wanted_run(definition: ScheduleDefinition, run_key: str, tick_at: Instant) -> WantedRun:
@@ -281,8 +296,8 @@ def _trigger(
         return Refusal("RUN_KEY_CONFLICT", f"{run_key} was asked for in this second with another payload")
     requests = _run_requests(view, state, now)
     manual = ManualTick(scheduled_for, run.fingerprint(), view.version + 1)
-    ticked, requested = _request_run(requests, run, ScheduleTicked(scheduled_for, now, "manual", manual=manual))
-    requested = replace(requested, payload=payload)
+    requested = replace(requests.ask(run), payload=payload)
+    ticked = _record_tick(requests, requested, scheduled_for, now, "manual", manual)
     return Decision(
         (snapshot(state.definition, state.version), ticked, requested),
         also=requests.also,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,16 +21,18 @@ class NominalTime(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def body(self) -> dict[str, Any]:
         """Return the part of a body that handlers, webhooks and runs receive."""
-        start, scheduled_for = self.data_interval_start, render(self.scheduled_for)
+        start, scheduled_for = self.data_interval_start, _render(self.scheduled_for)
         return {
             "run_key": self.run_key,
             "scheduled_for": scheduled_for,
-            "data_interval_start": None if start is None else render(start),
+            "data_interval_start": None if start is None else _render(start),
             "data_interval_end": scheduled_for,
             "partition_key": self.partition_key,
         }
 
 
+_render = lru_cache(maxsize=1_024)(render)
+"""Schedules that are due together have these instants in common."""
 NO_NOMINAL_TIME: dict[str, Any] = dict.fromkeys(
     ("scheduled_for", "data_interval_start", "data_interval_end", "partition_key")
 )

@@ -79,8 +79,12 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     def occurrences(self) -> Occurrences:
         """Return when it occurs; raise `ValueError` if an expression or the zone is not known (any more)."""
-        is_small = not self.exclude or len(self.exclude.dates) <= KEPT_DATES_MAX
-        return _occurrences_of(self) if is_small else self._occurrences()
+        return _occurrences_of(self) if self.is_small else self._occurrences()
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether what is found out about it may be remembered under it."""
+        return not self.exclude or len(self.exclude.dates) <= KEPT_DATES_MAX
 
     def _occurrences(self) -> Occurrences:
         found = self._base_occurrences()

@@ -5,33 +5,33 @@ from __future__ import annotations
 import msgspec
 
 from betimes.core.verdicts import Finding, Hit, Rule, RuleTable
-from betimes.schedules.catchup import CatchupPlan
-from betimes.schedules.model import ScheduleDefinition
+from betimes.schedules.catchup import CatchupPlan, Timetable
 
 
 class TickCase(msgspec.Struct, frozen=True, gc=False):
     """The occurrences a wake has found, with what the rules need to judge them."""
 
     plan: CatchupPlan
-    definition: ScheduleDefinition
+    timetable: Timetable
+    overlap: str
     unfinished: int
 
 
 def _window(case: TickCase) -> Finding:
     missed = _count(case.plan, "MISSED_OUTSIDE_WINDOW")
     return Finding(
-        (missed, case.definition.catchup_window_minutes),
+        (missed, case.timetable.catchup_window_minutes),
         None if case.plan.fire or not missed else Hit("NEVER", "MISSED_OUTSIDE_WINDOW"),
     )
 
 
 def _limit(case: TickCase) -> Finding:
-    return Finding((len(case.plan.fire), _count(case.plan, "OVER_CATCHUP_LIMIT"), case.definition.max_catchup_ticks))
+    return Finding((len(case.plan.fire), _count(case.plan, "OVER_CATCHUP_LIMIT"), case.timetable.max_catchup_ticks))
 
 
 def _overlap(case: TickCase) -> Finding:
-    skips = case.definition.overlap == "skip" and case.unfinished > 0
-    return Finding((case.definition.overlap, case.unfinished), Hit("NEVER", "OVERLAP") if skips else None)
+    skips = case.overlap == "skip" and case.unfinished > 0
+    return Finding((case.overlap, case.unfinished), Hit("NEVER", "OVERLAP") if skips else None)
 
 
 def _nothing(case: TickCase) -> Finding:
