@@ -10,11 +10,14 @@ from itertools import count
 import pytest
 
 from betimes.core.streams import EffectId, StreamId
+from betimes.engine import commit_queue
+from betimes.engine.alarms import _wake
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Ended, Job, Submission
+from betimes.engine.pass_queue import DuePass
 from betimes.engine.reports import Written
 from betimes.engine.settings import EngineSettings
-from betimes.engine.transactions import longest_pass
+from betimes.engine.transactions import DueRequest, longest_pass
 from betimes.engine.virtual_clock import VirtualClock
 from betimes.stores.memory import MemoryStore
 from betimes.testing.sample import SAMPLE, SECTIONS, Knock
@@ -102,6 +105,28 @@ async def test_ends_of_one_tenant_fill_the_batch_beside_those_of_another() -> No
         assert [len(batch) for batch in batches] == [BATCH] * 10
         assert any(job.tenant == "other" for job in batches[0])
         assert queue.count == 0
+
+
+@pytest.mark.parametrize("waits", ["an alarm", "a call"])
+async def test_ends_have_only_their_part_while_alarms_or_calls_wait(
+    waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = Passes()
+    async with passes.engine:
+        queue = passes.engine._queue
+        for number in range(3 * BATCH):
+            queue.put(Job(Submission(stream=GATES[number % 9], command=Knock("ann")), ended=_ended(number)))
+        if waits == "an alarm":
+            queue._passes.append(DuePass(DueRequest(by="alarm", kinds=("gate",), limit=1, make=_wake)))
+        else:
+            queue.leaves_calls = True
+        assert len(queue._next_batch()) == BATCH // 4
+        monkeypatch.setattr(commit_queue, "ENDS_WAIT_MAX", queue.count)
+        assert len(queue._next_batch()) == BATCH, "their leases must not run out"
+        queue.leaves_calls = False
+        queue._passes.clear()
+        monkeypatch.undo()
+        assert len(queue._next_batch()) == BATCH
 
 
 async def test_neither_commands_nor_ends_wait_for_ever_in_the_smallest_batches() -> None:

@@ -5,7 +5,7 @@ once.
 Tenants take turns in it, so that one that floods the process delays its own commands first.
 Batches of jobs and passes over due streams take turns, so that a catch-up of many alarms delays a command by one pass
 at most; claims that come at the same time share a pass (`pass_queue`). The ends of calls have a queue of their own and
-a part of each batch: many that end at once delay neither commands nor the alarms that are still due.
+a part of each batch: many that end at once delay neither commands, alarms that are due, nor calls still to be taken.
 
 **What each failure leads to.**
 
@@ -63,6 +63,8 @@ COLLECTOR_RESTS_FROM = 16
 """Jobs of a batch that Python's collector leaves alone; a smaller one makes too little to be worth it."""
 PART_OF_ENDS = 4
 """The ends of calls have a quarter of every batch, whatever else waits."""
+ENDS_WAIT_MAX = 4_096
+"""How many ends have only their part while alarms or calls wait; with more, leases might run out before them."""
 FAILURES_REMEMBERED_MAX = 10_000
 SNOOZE_ERROR_CHARS_MAX = 500
 """Of what is kept of a failed wake's error."""
@@ -98,6 +100,8 @@ class CommitQueue:
         self.idle.set()
         self.calls_waiting = asyncio.Event()
         """Set when a commit left effects to carry out."""
+        self.leaves_calls = False
+        """Whether the dispatcher has seen more calls to make than it could take."""
         self.alarm_set: Callable[[Instant], None] = lambda at: None
         """Told of the earliest alarm of every commit."""
         self.observe: Observer | None = None
@@ -159,10 +163,17 @@ class CommitQueue:
     def _next_batch(self) -> list[Job]:
         """Take ends of calls and commands: a quarter of the batch for ends, and what the others leave free."""
         most = self._settings.batch_max
-        commands = self.waiting.take(most - min(self._ends.size, most // PART_OF_ENDS))
+        part = most // PART_OF_ENDS
+        commands = self.waiting.take(most - min(self._ends.size, part))
         self._had_callers = any(job.answer for job in commands)
+        free = min(most - len(commands), part) if self._ends_may_wait() else most - len(commands)
         # A batch that is too small for parts has one end on top, or one of the two would wait for ever.
-        return self._ends.take(max(most - len(commands), 1)) + commands if self._ends.size else commands
+        return self._ends.take(max(free, 1)) + commands if self._ends.size else commands
+
+    def _ends_may_wait(self) -> bool:
+        """Return whether alarms are due or calls are left in the store: nobody waits for an end, as a rule."""
+        is_backlog = bool(self._passes) and self._passes[0].due.by == "alarm"
+        return (is_backlog or self.leaves_calls) and self._ends.size < ENDS_WAIT_MAX
 
     @property
     def has_callers(self) -> bool:

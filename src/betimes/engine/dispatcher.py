@@ -147,6 +147,7 @@ class Dispatcher:
                 self._has_left_some |= len(leases) >= min(room, sum(shares.values()))
             # The rotation has not come round; tenants it did not reach may have calls too.
             self._has_left_some |= not group.rotation.is_at_start
+        self._queue.leaves_calls = self._has_left_some
         return found
 
     async def _shares(self, group: ExecutorGroup, room: int, tenant: str | None) -> dict[str, int]:
