@@ -23,7 +23,7 @@ OUTER = {
     "service", "routes", "commands", "worker",  # what callers see, and what is done outside a commit
     "registry", "payloads", "triggers",
     "delivery", "enrichment", "history", "inboxes", "message_texts",
-    "actions", "bulk_claims", "claimer", "due", "http_source", "lists", "sources",
+    "actions", "bulk_claims", "claim_stock", "claimer", "due", "http_source", "lists", "sources",
     "evaluators", "identity_tokens", "proof",
     "hourly_sweep", "sweep",
 }  # fmt: skip

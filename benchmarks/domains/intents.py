@@ -1,10 +1,10 @@
 """Intents: claims and fires by so many workers, next to job queues that drain as many jobs of the same server.
 
 A pair is two writes: an intent is claimed for a worker, with a fence and an alarm for when it does not come back, and
-fired, with its next check. `pool` is one claimer that fills so many places at once, by the code of the built-in worker;
-`each` are so many workers outside that claim ten at a time by themselves. The queues take a job, run an empty function
-and mark the job as done, as many at once. All of them run in one process, on one server, with its durability as it is,
-in turns.
+fired, with its next check. `pool` is one claimer that fills so many places at once, by the code of the built-in worker,
+which claims ahead of them because the work is quick; `each` are so many workers outside that claim ten at a time by
+themselves. The queues take a job, run an empty function and mark the job as done, as many at once. All of them run in
+one process, on one server, with its durability as it is, in turns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from betimes.core.streams import StreamId
 from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 from betimes.engine.reports import log_report
+from betimes.intents.claim_stock import ClaimStock
 from betimes.intents.claimer import Claimer
 from betimes.intents.decide import DECIDERS, SECTIONS
 from betimes.intents.due import AT_LEAST, DueIntents
 from betimes.intents.lists import statuses
 from betimes.intents.model import Claimed, ClaimIntent, DefineIntent, Definition, FireIntent
-from betimes.intents.worker import PASSES_AHEAD
+from betimes.intents.worker import PASSES_AHEAD, REPORTS_AT_LEAST, REPORTS_MAX
 
 ROUNDS = 3
 WORKERS = (1, 8, 64)
@@ -102,16 +103,19 @@ def _definition(intent_id: str, user_id: str) -> Submission:
 
 
 async def builtin_worker(engine: Engine, name: str, places: int) -> int:
-    """Claim as the built-in worker does: what has been worked on is reported while the next are claimed."""
+    """Claim and report as the built-in worker does: ahead of its places, and reporting while it goes on."""
     among, ahead = statuses(None, True, ("any", "builtin")), max(AT_LEAST, PASSES_AHEAD * places)
     due = DueIntents(engine, TENANT, among, _is_fit, name=name, ahead=ahead)
     claimer = Claimer(engine, due, ClaimIntent(name, among_many=True, builtin=True), log_report)
-    held, fired = await claimer.claim(places), 0
-    while held:
+    stock, reports_max = ClaimStock(engine, claimer, name, log_report), max(REPORTS_MAX * places, REPORTS_AT_LEAST)
+    fired, reports = 0, set[asyncio.Task[int]]()
+    while held := await stock.take(places):
         claims = [(claim.stream, claim.token) for claim in held]
-        reported, held = await asyncio.gather(_fire(engine, claims), claimer.claim(places))
-        fired += reported
-    return fired
+        reports.add(asyncio.create_task(_fire(engine, claims)))
+        if len(reports) * places > reports_max:
+            done, reports = await asyncio.wait(reports, return_when=asyncio.FIRST_COMPLETED)
+            fired += sum(report.result() for report in done)
+    return fired + sum(await asyncio.gather(*reports))
 
 
 async def _is_fit(stream: StreamId, definition: Definition) -> bool:
@@ -185,7 +189,11 @@ class Procrastinate:
 
 
 class PgQueuerQueue:
-    """Its own manager in this process, told to drain and end; it takes as many at once as we do."""
+    """Its own manager in this process, told to drain and end.
+
+    It takes ten jobs at once, as by default, but no more than it has workers; or half as many as it has workers if that
+    is more, the most it allows for as many at work.
+    """
 
     def __init__(self, dsn: str, schema: str) -> None:
         self._dsn = dsn
@@ -221,7 +229,7 @@ class PgQueuerQueue:
             done += 1
 
         await queue.qm.queries.enqueue(["nothing"] * total, [None] * total, [0] * total)
-        batch = min(BULK, workers)
+        batch = max(min(BULK, workers), workers // 2)
         begun_s = time.perf_counter()
         await queue.qm.run(
             dequeue_timeout=timedelta(seconds=1),

@@ -120,6 +120,7 @@ async def test_a_report_and_the_next_claim_are_one_commit(
     backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("betimes.intents.due.AHEAD_S", HANGS_S)
+    monkeypatch.setattr("betimes.intents.claim_stock.AHEAD_S", 0.0)
     commits: list[str] = []
     done = asyncio.Event()
 

@@ -194,6 +194,10 @@ class Engine:
 
         They are queued and awaited together, which costs a fraction of as many calls of `submit`.
         """
+        return await self.queue_many(submissions).wait()
+
+    def queue_many(self, submissions: Sequence[Submission]) -> JointAnswer:
+        """Queue commands as `submit_many` does, for whoever wants the answers even if it is cancelled meanwhile."""
         joint = JointAnswer(len(submissions))
         for place, submission in enumerate(submissions):
             try:
@@ -203,7 +207,7 @@ class Engine:
                 joint.fill(place, error)
             else:
                 self._queue.put(Job(submission, answer=AnswerPart(joint, place)))
-        return await joint.wait()
+        return joint
 
     async def wake(self, stream: StreamId, *, actor: str = "", correlation: str = "", note: str = "") -> Recorded:
         """Ring a stream's alarm if it is due, whether it is snoozed or not; raise what its wake fails with."""

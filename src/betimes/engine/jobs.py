@@ -115,7 +115,7 @@ class JointAnswer:
     async def wait(self) -> list[Recorded | BetimesError]:
         """Return what became of each, in its place, once all are done; raise what is no answer to a command."""
         if self._left:
-            await self._whole
+            await asyncio.shield(self._whole)  # whoever is cancelled may wait again
         answers: list[Recorded | BetimesError] = []
         for outcome in self._outcomes:
             if not isinstance(outcome, _ANSWERS):

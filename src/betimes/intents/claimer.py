@@ -58,6 +58,12 @@ class Claimer:
         self._report = report
         self._is_crowded = False
         """Whether somebody else took some of what was found last."""
+        self._interrupted: list[HeldClaim] = []
+
+    def take_interrupted(self) -> list[HeldClaim]:
+        """Return once what was granted to whoever was cancelled before the answer."""
+        interrupted, self._interrupted = self._interrupted, []
+        return interrupted
 
     async def claim(self, limit: int) -> list[HeldClaim]:
         """Claim up to `limit`; raise what the store said, if it said so to all of them."""
@@ -69,7 +75,16 @@ class Claimer:
         found = await self._due.find(min(limit, CLAIMS_MAX), crowded=self._is_crowded)
         # Taken before asking, so that no claim ends sooner than is thought here.
         asked_s = asyncio.get_running_loop().time()
-        answers = await self._engine.submit_many([self._submission(intent.stream) for intent in found])
+        joint = self._engine.queue_many([self._submission(intent.stream) for intent in found])
+        try:
+            return await self._granted(found, await joint.wait(), asked_s)
+        except asyncio.CancelledError:
+            self._interrupted += await self._granted(found, await joint.wait(), asked_s)
+            raise
+
+    async def _granted(
+        self, found: list[DueIntent], answers: list[Recorded | BetimesError], asked_s: float
+    ) -> list[HeldClaim]:
         self._report_failed(found, answers)
         granted = [
             (intent, answer)

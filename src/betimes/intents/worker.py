@@ -8,9 +8,10 @@ It takes only what it can carry out to the end: an intent whose type or conditio
 action it has neither a handler nor a channel for, or which is for workers outside, stays in `pending` for whoever can.
 
 Any number of workers may run, in any number of processes. While one works its claim is renewed; if the claim is lost
-all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker that
-dies leaves claims that run out. An error of a handler is a failed execution; an error of a source is the source's own
-failure: the intent waits for it, and its failures do not count it.
+all the same, because the process was stopped for longer, the work is dropped and nothing is reported. A worker whose
+work is quick claims ahead of its places (`claim_stock`). One that dies leaves claims that run out. An error of a
+handler is a failed execution; an error of a source is the source's own failure: the intent waits for it, and its
+failures do not count it.
 
 A handler may be called twice for one check, when its worker dies or loses its claim after the call and before the
 report; its `action_id` is the same both times. A notification is not sent twice: its event id is the action's.
@@ -46,6 +47,7 @@ from betimes.intents.actions import (
     elapsed_ms,
     story_of,
 )
+from betimes.intents.claim_stock import ClaimStock
 from betimes.intents.claimer import CLAIMS_MAX, Claimer, ClaimOver, HeldClaim
 from betimes.intents.conditions import askable, sources_of
 from betimes.intents.due import AT_LEAST, DueIntents
@@ -57,7 +59,9 @@ from betimes.intents.sources import Source, SourceFailed, Sources
 ERROR_CHARS_MAX = 2_000
 SOURCE_ERROR_CHARS_MAX = 500
 REPORTS_MAX = 2
-"""For each place, how many intents may be claimed and not reported."""
+"""For each place, how many intents may be worked on and not reported."""
+REPORTS_AT_LEAST = 64
+"""The same for however few places: quick work is reported while the next is done, and a commit takes many reports."""
 PASSES_AHEAD = 4
 """For so many passes one look at what is due suffices."""
 
@@ -131,6 +135,7 @@ class IntentWorker:
         self._report = guard_reporter(report)
         command = ClaimIntent(name, lease_s, among_many=True, builtin=True)
         self._claimer = Claimer(engine, self._due, command, self._report)
+        self._stock = ClaimStock(engine, self._claimer, name, self._report)
 
     async def once(self, limit: int = CLAIMS_MAX, max_s: float | None = None) -> Counter[str]:
         """Claim what is due, up to a limit, finish it, and return how many ended in which way.
@@ -163,12 +168,12 @@ class IntentWorker:
     async def run(self) -> None:
         """Work until cancelled; what is under way then is given back."""
         running: set[asyncio.Task[str]] = set()
-        places = Places(self._at_once)
+        places, reports_max = Places(self._at_once), max(REPORTS_MAX * self._at_once, REPORTS_AT_LEAST)
         try:
             while True:
                 wanted = places.free
                 places.freed.clear()
-                claimed = await self._claim_or_report(wanted) if wanted else []
+                claimed = await self._take_or_report(wanted) if wanted else []
                 running |= {asyncio.create_task(self._work(held, places.take())) for held in claimed}
                 # Whoever got as many as they asked for may find more, and asks again at once.
                 if not wanted or (places.are_taken and len(claimed) < wanted):
@@ -177,14 +182,17 @@ class IntentWorker:
                     await asyncio.sleep(await self._rest_s())
                 running = {task for task in running if not task.done()}
                 # A place is free once its check is done; those that still report are bounded here.
-                if len(running) > REPORTS_MAX * self._at_once:
+                if len(running) > reports_max:
                     await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
+                await self._stock.give_back_old()
         finally:
             await stop_tasks(running)
+            await self._stock.give_back()
 
-    async def _claim_or_report(self, limit: int) -> list[HeldClaim]:
+    async def _take_or_report(self, limit: int) -> list[HeldClaim]:
+        self._acting.forget_policies()
         try:
-            return await self._claim(limit)
+            return await self._stock.take(limit)
         except BetimesError as error:
             self._report(Report("intents_not_claimed", self._name, error))
             return []
