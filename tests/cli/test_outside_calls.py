@@ -158,7 +158,7 @@ def test_why_says_that_the_handlers_of_a_sensor_and_an_intent_fail(tmp_path: Pat
         said = first_line("why", "orders", folder=tmp_path)
         assert ", but its handler briefing has failed 3 times, last with ValueError('no news'); " in said
         bt.advance(by_s=3600)
-    assert "Recorded as failed (ValueError('no news')); the next check is at 07:15. [failed" in first_line(
+    assert "Its check failed: ValueError('no news'); the next check is at 07:15. [failed" in first_line(
         "why", "news", folder=tmp_path
     )
 
@@ -179,7 +179,7 @@ def test_a_cooling_intent_says_when_it_is_taken_next(tmp_path: Path) -> None:
     assert (shown["next_check"], shown["due_at"]) == ("2096-11-17T06:05:00Z", "2096-11-24T06:00:00Z")
     assert "2096-11-24T06:00:00Z" in betimes("intent", "list", folder=tmp_path, COLUMNS="200").out
     said = betimes("why", "nvda", folder=tmp_path).out
-    assert "Recorded as success; the next check is at 06:00 on Saturday 24 November 2096. [success" in said
+    assert "Its action was carried out; the next check is at 06:00 on Saturday 24 November 2096. [success" in said
     assert "It will be judged again at 06:00 on Saturday 24 November 2096." in said
     day = betimes("day", "ana", "--date", "2096-11-17", folder=tmp_path, COLUMNS="200").out
     assert "the next check is at 06:00 on Saturday 24 November 2096." in day

@@ -84,6 +84,9 @@ async def test_what_a_schedule_a_sensor_and_an_intent_lead_to_is_followed_both_w
         await assert_leads_to(client, "intent:call:7:2", "inbox:bob:1")
         await assert_leads_to(client, "intent:call:7:2", "intent:call:7:3")
         await assert_leads_to(client, "inbox:bob:1", "feed:bob:1")
+        # the report of the worker that fired it leads to what the worker did for it
+        assert (await explain(client, "intent:call:7:3"))["caused"] == ["inbox:bob:1", "owner:bob:2"]
+        assert (await explain(client, "inbox:bob:1"))["caused_by"]["segment_id"] == "intent:call:7:2"
         correlation = (await explain(client, "inbox:bob:1"))["correlation_id"]
         story = (await client("GET", f"/v1/ledger?correlation_id={correlation}")).json["items"]
         assert {one["segment_id"] for one in story} >= {"inbox:bob:1", "feed:bob:1", "intent:call:7:3"}

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.core.instants import HOUR
 from betimes.intents.domain import describe_event
-from betimes.intents.model import FireIntent, FireStatus, IntentFired
+from betimes.intents.model import CLAIM_EXPIRED, FireIntent, FireStatus, IntentFired
 
 NEXT = "; the next check is at 1970-01-01T01:00:00Z."
 
@@ -58,4 +58,26 @@ def test_texts_of_a_caller_are_cut() -> None:
 
 def test_without_a_report_only_the_outcome_is_told() -> None:
     assert describe_event(IntentFired("condition_not_met", 0, HOUR), None) == f"Its condition was not met{NEXT}"
-    assert describe_event(IntentFired("success", 0), None) == "Recorded as success; no further check is planned."
+    assert describe_event(IntentFired("success", 0), None) == "Its action was carried out; no further check is planned."
+
+
+@pytest.mark.parametrize(
+    ("status", "report", "error", "words"),
+    [
+        (
+            "success",
+            {"trigger_data": {"notification": {"outcome": "LATER"}, "price:NVDA": 118}},
+            None,
+            "Its action was carried out (NVDA was 118), and its notification was answered LATER",
+        ),
+        ("success", {"trigger_data": {"notification": ["?"]}}, None, "Its action was carried out"),
+        ("failed", {}, "ValueError('no news')", "Its check failed: ValueError('no news')"),
+        ("failed", {}, None, "Its check failed"),
+        ("failed", {}, CLAIM_EXPIRED, "Its check failed: whoever had claimed it did not report in time"),
+    ],
+)
+def test_a_fire_is_told_in_words_with_what_it_saw_and_led_to(
+    status: FireStatus, report: dict[str, Any], error: str | None, words: str
+) -> None:
+    fired = IntentFired(status, 0, HOUR, error=error)
+    assert describe_event(fired, FireIntent(status=status, **report)) == words + NEXT

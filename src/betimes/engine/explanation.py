@@ -33,7 +33,8 @@ class Explanation(msgspec.Struct, frozen=True):
     first_of_turn: Segment
     """The one that carries the command."""
     caused: list[Segment]
-    """Those it led to: the others of its turn, what it sent to other streams, and what workers did because of it."""
+    """Those it led to: the others of its turn, what it sent to other streams, and what workers did because of it. Of the
+    report of a worker also what the worker did for it, which stands before it."""
     effects: list[EffectRow]
 
 
@@ -69,12 +70,26 @@ async def explain(store: Store, kinds: Kinds, stream: StreamId, version: int) ->
 
 async def _find_caused(store: Store, segment: Segment, near: list[Segment]) -> list[Segment]:
     """Return the segments that one led to, as far as they follow it closely or share its correlation."""
-    query = LedgerQuery(
-        after=segment.seq, tenant=segment.stream.tenant, correlation=segment.correlation, limit=FOLLOWING_MAX
-    )
+    after = 0 if _is_report(segment) else segment.seq
+    query = LedgerQuery(after=after, tenant=segment.stream.tenant, correlation=segment.correlation, limit=FOLLOWING_MAX)
     related = await store.ledger(query) if segment.correlation else []
-    found = {other.seq: other for other in (*near, *related) if _is_caused_by(other, segment)}
+    found = {
+        other.seq: other
+        for other in (*near, *related)
+        if _is_caused_by(other, segment) or _is_done_for(other, segment)
+    }
     return [found[seq] for seq in sorted(found)]
+
+
+def _is_report(segment: Segment) -> bool:
+    """Return whether a worker reports here what came of an earlier segment of the stream."""
+    return segment.cause.endswith(":") and segment.cause.startswith(f"{segment.stream.kind}:{segment.stream.id}:")
+
+
+def _is_done_for(other: Segment, report: Segment) -> bool:
+    """Return whether a worker did something, in another stream, for what it then reported."""
+    is_same_work = other.cause == report.cause and other.correlation == report.correlation
+    return is_same_work and other.stream != report.stream and _is_report(report)
 
 
 def _is_caused_by(other: Segment, segment: Segment) -> bool:

@@ -53,9 +53,7 @@ def describe_event(event: Event, command: Command | None) -> str:
     """Return what a report of a check came to, in a sentence."""
     if not isinstance(event, IntentFired):
         return "It fired too recently; its cooldown is not over."
-    report = command if isinstance(command, FireIntent) else None
-    error = None if is_lost_claim(event) else event.error
-    return describe_fire(event, report, WORDS.get(event.status, event.status), error)
+    return describe_fire(event, command if isinstance(command, FireIntent) else None)
 
 
 def complete_event(event: Event, verdict: Verdict) -> Event:

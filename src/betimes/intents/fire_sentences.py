@@ -1,4 +1,4 @@
-"""Sentences about fires: what a check came to, with the condition, the values and the gate that its report names.
+"""Sentences about checks: whether the intent fired, with the condition, the values and the gate that the report names.
 
 A report may come from a worker outside, with anything in it. What does not look like the built-in worker's is left
 out, and every text is cut.
@@ -11,8 +11,14 @@ from typing import Any
 
 from betimes.core.instants import render
 from betimes.intents.expressions import PRICE
-from betimes.intents.model import FireIntent, IntentFired
+from betimes.intents.model import CLAIM_EXPIRED, FireIntent, IntentFired
 
+FIRED = "Its action was carried out"
+FIRE_PHRASES = {
+    "failed": "Its check failed",
+    "gate_blocked": "Its gate was closed",
+    "condition_not_met": "Its condition was not met",
+}
 CONDITION_CHARS_MAX = 200
 NAME_CHARS_MAX = 60
 VALUE_CHARS_MAX = 40
@@ -21,17 +27,21 @@ VALUES_MAX = 4
 REASONS_MAX = 3
 
 
-def describe_fire(fired: IntentFired, report: FireIntent | None, words: str, error: str | None) -> str:
-    """Return what a check came to and when the next one is; `words` are those of the status."""
+def describe_fire(fired: IntentFired, report: FireIntent | None) -> str:
+    """Return what a check came to and when the next one is."""
     next_at = fired.next_check_at
     after = f"the next check is at {render(next_at)}" if next_at else "no further check is planned"
     match fired.status:
         case "condition_not_met":
-            told = f"Its condition was not met{_spell_condition(report)}"
+            told = FIRE_PHRASES[fired.status] + _spell_condition(report)
         case "gate_blocked":
             told = _spell_gate((report and report.gate_result) or {})
+        case "failed" if fired.error == CLAIM_EXPIRED:
+            told = f"{FIRE_PHRASES[fired.status]}: whoever had claimed it did not report in time"
+        case "failed":
+            told = FIRE_PHRASES[fired.status] + (f": {fired.error}" if fired.error else "")
         case _:
-            told = f"Recorded as {words}" + (f" ({error})" if error else "")
+            told = f"{FIRED}{_spell_condition(report)}{_spell_notification(report)}"
     return f"{told}; {after}."
 
 
@@ -45,6 +55,13 @@ def _spell_condition(report: FireIntent | None) -> str:
     values = ", ".join((*seen[:VALUES_MAX], *more))
     told = "; ".join((*condition, values) if values else condition)
     return f" ({told})" if told else ""
+
+
+def _spell_notification(report: FireIntent | None) -> str:
+    """Return what its notification was answered, as a clause; nothing if the report names none."""
+    answer = ((report and report.trigger_data) or {}).get("notification")
+    outcome = answer.get("outcome") if isinstance(answer, Mapping) else None
+    return f", and its notification was answered {_cut(outcome, NAME_CHARS_MAX)}" if isinstance(outcome, str) else ""
 
 
 def _spell_values(seen: Mapping[str, Any]) -> Iterator[str]:

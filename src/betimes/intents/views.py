@@ -20,6 +20,7 @@ from betimes.domain.json_view import JsonView
 from betimes.domain.struct_forms import shown
 from betimes.domain.warnings import Remark
 from betimes.intents.definitions import TriggerType
+from betimes.intents.fire_sentences import FIRE_PHRASES, FIRED
 from betimes.intents.intent_view import IntentView as IntentView
 from betimes.intents.intent_view import IntentWritten as IntentWritten
 from betimes.intents.intent_view import hours_until
@@ -157,11 +158,12 @@ def _explanation(reply: Fired) -> str:
         since = round((reply.at - reply.last_condition_fire_at) / HOUR, 2)
         ends = f"the cooldown of {reply.cooldown_hours} h ends at {render(reply.cooldown_ends_at)}."
         return f"Fired {since:g} h ago; {ends}"
+    told = FIRE_PHRASES.get(reply.status, FIRED)
     if reply.was_disabled_reason:
-        return f"Recorded as {reply.status}; the intent is disabled ({reply.was_disabled_reason})."
+        return f"{told}; the intent is disabled ({reply.was_disabled_reason})."
     if reply.next_check_at is None:
-        return f"Recorded as {reply.status}; the intent is disabled and nothing was planned."
-    return f"Recorded as {reply.status}; the next check is at {render(reply.next_check_at)}."
+        return f"{told}; the intent is disabled and nothing was planned."
+    return f"{told}; the next check is at {render(reply.next_check_at)}."
 
 
 def execution_view(

@@ -2,7 +2,8 @@
  * Acting: look first, then leap.
  *
  * Every change is tried as a dry run, shown with what it would write, and confirmed; only then it is made, once, under a
- * key of its own and with a note if there is one, and the result is a link to its segment. Whoever may only read is asked to *Operate* first.
+ * key of its own and with a note if there is one, and the result is a link to its segment, and a button that takes it
+ * back. Whoever may only read is asked to *Operate* first.
  */
 import { ask, newKey, write } from "./api.js";
 import { h, put } from "./dom.js";
@@ -30,10 +31,11 @@ const NOTE_CHARS = "500";
  * @property {boolean} [noDryRun] for what has none: its preview is in `before`
  * @property {string} [key] the Idempotency-Key, where the body holds the same; else one is made
  * @property {boolean} [danger]
+ * @property {string} [noteHint] what the note is for, where something else is asked besides
  * @property {(answer: any) => void} [done]
  * @property {(answer: any) => string} [confirmText] the words of the button once the dry run has counted
  * @property {(answer: any) => Child} [result] how to show the answer of the real thing
- * @property {(answer: any) => Action} [undo] what takes it back, where something does
+ * @property {(answer: any) => Action} [undo] what takes it back, where something does: at once, or where that is dangerous after it was confirmed
  */
 
 /** Return a button that begins an action; nothing where acting is not offered. @param {string} text @param {() => Action | Promise<Action>} action @param {Record<string, unknown>} [props] */
@@ -78,7 +80,7 @@ function confirmation(action, close) {
   const asks = h(
     "div",
     null,
-    field("Note, for the ledger (optional)", note),
+    field("Note, for the ledger (optional)", note, action.noteHint ?? "Why you do it: it is kept with who did it."),
     action.confirmWord === undefined ? null : field(`Type ${action.confirmWord} to confirm`, word),
   );
   const heed =
@@ -96,7 +98,8 @@ function confirmation(action, close) {
     confirm.disabled = true;
     try {
       const { answer, segment } = await write(action.method, action.path, asked(false));
-      put(shown, done(segment ?? answer?.segment_id), action.result?.(answer), undoButton(action, answer, close));
+      const id = segment ?? answer?.segment_id;
+      put(shown, done(id), action.result?.(answer), undoButton(action, answer, id, close));
       action.done?.(answer);
       confirm.remove();
       asks.remove();
@@ -130,15 +133,37 @@ function confirmation(action, close) {
   );
 }
 
-/** @param {Action} action @param {any} answer @param {() => void} close */
-function undoButton(action, answer, close) {
+/** Return a button that takes back what was done; what is dangerous to take back is confirmed like any other action. @param {Action} action @param {any} answer @param {string | null | undefined} segment that it has left @param {() => void} close */
+function undoButton(action, answer, segment, close) {
   const undo = action.undo?.(answer);
-  return undo ? h("p", null, button("Undo…", () => (close(), act(undo)), { class: "small" })) : null;
+  if (!undo) return null;
+  const box = h("div", { role: "status" });
+  const leap = () => (close(), act(undo));
+  put(box, h("p", null, button(undo.danger ? "Undo…" : "Undo", undo.danger ? leap : takeBack, { class: "small" })));
+  const asked = {
+    body: undo.body,
+    version: undo.version,
+    key: undo.key ?? newKey(),
+    note: `Undo of ${segment ?? action.title}`,
+  };
+  async function takeBack() {
+    if (!undo || (mustOperate(undo.scope) && !(await askToOperate()))) return;
+    box.querySelector("button")?.setAttribute("disabled", "");
+    try {
+      const taken = await write(undo.method, undo.path, asked);
+      put(box, done(taken.segment ?? taken.answer?.segment_id, `Undone: ${undo.title}. `), undo.result?.(taken.answer));
+      undo.done?.(taken.answer);
+      box.querySelector("a")?.focus();
+    } catch (error) {
+      put(box, problemBox(error, takeBack));
+    }
+  }
+  return box;
 }
 
-/** @param {string | null | undefined} id of the segment */
-function done(id) {
-  return h("p", { class: "done" }, "Done. ", id ? h("a", { href: whyHref(id) }, `Recorded as ${id}`) : null);
+/** @param {string | null | undefined} id of the segment @param {string} [words] */
+function done(id, words = "Done. ") {
+  return h("p", { class: "done" }, words, id ? h("a", { href: whyHref(id) }, `Recorded as ${id}`) : null);
 }
 
 /** Show what a dry run would write: segments with their events, effects, and the next alarm. @param {any} answer */

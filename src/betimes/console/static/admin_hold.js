@@ -47,7 +47,8 @@ function ending(view) {
     scope: "admin",
     method: "DELETE",
     path: "/v1/hold",
-    before: h("p", null, "What was postponed happens first, the oldest first, once."),
+    danger: true, // also where it takes back a hold: what was postponed meanwhile happens, for good
+    before: h("p", null, "What was postponed happens at once, the oldest first, and cannot be taken back."),
     done: () => view.refresh(),
   };
 }
@@ -123,7 +124,7 @@ function holdForm(close, view) {
       path: "/v1/hold",
       body,
       danger: true,
-      before: h("div", null, h("p", null, `Until ${body.until}: ${body.reason}`), due),
+      before: h("div", null, h("p", null, "Until ", when(body.until, { day: true }), `: ${body.reason}`), due),
       done: () => view.refresh(),
       undo: () => ending(view),
     });

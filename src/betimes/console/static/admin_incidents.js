@@ -7,7 +7,7 @@ import { h, put } from "./dom.js";
 import { button, field, openDialog, select, submitButtons } from "./forms.js";
 import { countText, emptyState, streamLink, table } from "./parts.js";
 import { mayAct } from "./session.js";
-import { when } from "./time.js";
+import { recordedAt, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -25,7 +25,7 @@ export function incidentsTable(items, view) {
     columns: [
       { name: "Of", cell: (one) => one.user_id ? streamLink("inbox", one.user_id) : "everybody" },
       { name: "Reason", cell: (one) => one.reason ?? h("span", { class: "soft" }, "–") },
-      { name: "Opened", cell: (one) => when(one.opened_at) },
+      { name: "Opened", cell: (one) => recordedAt(one.opened_at) },
       { name: "Ends", cell: (one) => when(one.ends_at) },
       { name: "Do", cell: (one) => closeButton(one, view) },
     ],
@@ -90,7 +90,7 @@ function incidentForm(close, view) {
     "form",
     null,
     field("Person", user, "Empty: everybody."),
-    field("Reason", reason),
+    field("Reason", reason, "It stands in this list, and on the day of whomever it concerns."),
     field("Lasts", lasts),
     submitButtons("See what it would do", close),
   );

@@ -7,7 +7,7 @@ import { h, put } from "./dom.js";
 import { button, field, openDialog, select, submitButtons } from "./forms.js";
 import { code, emptyState, problemBox, table } from "./parts.js";
 import { askToOperate, mayAct, mustOperate, whoAmI } from "./session.js";
-import { now, when } from "./time.js";
+import { now, recordedAt, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -61,7 +61,7 @@ export function keysTable(keys, view) {
             key.scopes.map((/** @type {string} */ one) => h("span", { class: "chip" }, one)),
           ),
       },
-      { name: "Made", cell: (key) => when(key.created_at) },
+      { name: "Made", cell: (key) => recordedAt(key.created_at) },
       { name: "State", cell: stateOf },
       {
         name: "Do",

@@ -7,7 +7,7 @@ import { folded } from "./forms.js";
 import { valueLine } from "./lab_schema.js";
 import { rollbackButton } from "./lab_watch.js";
 import { emptyState, pagedList, table, whyHref } from "./parts.js";
-import { when } from "./time.js";
+import { recordedAt } from "./time.js";
 
 const PAGE = 20;
 
@@ -28,7 +28,7 @@ function versionsTable(items, last, view) {
         name: "Version",
         cell: (one) => [String(one.version), one === last ? h("span", { class: "chip" }, "in force") : null],
       },
-      { name: "When", cell: (one) => h("a", { href: whyHref(one.segment_id), class: "plain" }, when(one.at)) },
+      { name: "When", cell: (one) => h("a", { href: whyHref(one.segment_id), class: "plain" }, recordedAt(one.at)) },
       { name: "By", cell: (one) => one.actor },
       { name: "Why", kind: "text", cell: (one) => one.note ?? h("span", { class: "soft" }, "–") },
       { name: "Changes", cell: changesCell },

@@ -7,7 +7,8 @@ import { askedBy } from "./asked_by.js";
 import { h } from "./dom.js";
 import { answer, countLink, section, streamLink, table, whyHref } from "./parts.js";
 import { addressWith, go } from "./router.js";
-import { when } from "./time.js";
+import { isPersonal } from "./texts.js";
+import { recordedAt, timedText } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {import("./router.js").View} View */
@@ -90,11 +91,26 @@ export function ofStatus(view, rows, name) {
   return { rows: rows.filter((one) => one.status === status), chip: h("p", { class: "chips" }, chip) };
 }
 
-/** Return what was done to a definition: changed, paused, resumed. @param {View} view @param {string} kind @param {string} id @param {string} name of its events: *Schedule* of ScheduleDefined */
-export async function versionSection(view, kind, id, name) {
+/** Return links to what is older than a page of what happened, and back to the newest; `[` and `]` follow them. @param {View} view @param {string | null} next */
+export function cursorMoves(view, next) {
+  const link = (/** @type {string} */ text, /** @type {string} */ key, /** @type {string | null} */ cursor) =>
+    h("a", { class: "button small", href: addressWith({ cursor }), [`data-${key}`]: true }, text);
+  return [
+    next ? link("← Earlier", "earlier", next) : null,
+    view.query.get("cursor") ? link("Newest →", "later", null) : null,
+  ];
+}
+
+/**
+ * Return what was done to a definition: changed, paused, resumed; in its zone, which is that of its newest version.
+ * @param {View} view @param {string} kind @param {string} id @param {string} name of its events: *Schedule* of ScheduleDefined @param {(definition: any) => string | null} [zoneOf]
+ */
+export async function versionSection(view, kind, id, name, zoneOf = (found) => found.timezone ?? null) {
   const [defined, paused, resumed] = await Promise.all(
     ["Defined", "Disabled", "Enabled"].map((one) => newestSegments(view, { kind, id, event_type: name + one })),
   );
+  const newest = definitionIn(defined.items[0], `${name}Defined`);
+  const theirs = newest && zoneOf(newest);
   const oldest = defined.isAll ? "the oldest that is kept" : "the oldest that was looked for";
   const rows = [
     ...defined.items.map((segment, place) => ({
@@ -103,6 +119,7 @@ export async function versionSection(view, kind, id, name) {
         definitionIn(defined.items[place + 1], `${name}Defined`),
         definitionIn(segment, `${name}Defined`),
         oldest,
+        theirs,
       ),
     })),
     ...paused.items.map((segment) => ({ segment, what: answer("paused") })),
@@ -111,7 +128,8 @@ export async function versionSection(view, kind, id, name) {
   const columns = [
     {
       name: "Since",
-      cell: (/** @type {any} */ row) => h("a", { href: whyHref(row.segment.segment_id) }, when(row.segment.at)),
+      cell: (/** @type {any} */ row) =>
+        h("a", { href: whyHref(row.segment.segment_id) }, recordedAt(row.segment.at, { theirs })),
     },
     { name: "By", cell: (/** @type {any} */ row) => askedBy(row.segment) },
     { name: "What changed", kind: "text", cell: (/** @type {any} */ row) => row.what },
@@ -159,21 +177,28 @@ export function changesBetween(before, after) {
     .map((name) => [name, before[name], after[name]]);
 }
 
-/** @param {any} before @param {any} after @param {string} oldest what is said where there is none before */
-function changeList(before, after, oldest) {
+/** @param {any} before @param {any} after @param {string} oldest what is said where there is none before @param {string | null} theirs */
+function changeList(before, after, oldest, theirs) {
   const changes = changesBetween(before, after);
   if (!changes.length) return before ? "nothing" : oldest;
   return h(
     "ul",
     { class: "plain-list" },
     changes.map(([name, before, after]) =>
-      h("li", null, h("code", null, name), ": ", h("del", null, brief(before)), " → ", h("ins", null, brief(after)))
+      h(
+        "li",
+        null,
+        h("code", null, name),
+        isPersonal(name)
+          ? null
+          : [": ", h("del", null, brief(before, theirs)), " → ", h("ins", null, brief(after, theirs))],
+      )
     ),
   );
 }
 
-/** @param {unknown} value */
-function brief(value) {
+/** @param {unknown} value @param {string | null} theirs */
+function brief(value, theirs) {
   const text = typeof value === "string" ? value : JSON.stringify(value) ?? "none";
-  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+  return timedText(text.length > 120 ? `${text.slice(0, 120)}…` : text, theirs);
 }

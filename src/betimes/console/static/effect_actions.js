@@ -2,7 +2,7 @@
 import { h } from "./dom.js";
 import { countText, facts, figure } from "./parts.js";
 import { goOn } from "./selection.js";
-import { when } from "./time.js";
+import { recordedAt } from "./time.js";
 
 /** @typedef {import("./actions.js").Action} Action */
 /** @typedef {import("./router.js").View} View */
@@ -52,7 +52,7 @@ function outcome(told, done) {
       null,
       h("strong", null, countText(told.done, "dead letters")),
       ` ${done}`,
-      told.oldest_at ? [", the oldest from ", when(told.oldest_at)] : null,
+      told.oldest_at ? [", the oldest from ", recordedAt(told.oldest_at)] : null,
       told.complete ? "." : "; more match.",
     ),
     told.skipped ? [h("p", null, `${figure(told.skipped)} cannot be:`), h("ul", null, skipped)] : null,

@@ -6,7 +6,7 @@ import { field, folded, select } from "./forms.js";
 import { pruneForm } from "./health_prune.js";
 import { answer, countText, facts, figure, mark, problemBox, section, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
-import { dateText, now, when } from "./time.js";
+import { dateText, now, recordedAt } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -49,7 +49,10 @@ export function ledgerSection(view, { stats, oldest }, verified) {
     facts([
       ["Decided in 30 days", h("a", { href: whole }, figure(stats.total))],
       ["A day, on average", h("a", { href: whole }, used.length ? figure(Math.round(stats.total / used.length)) : "0")],
-      ["Goes back to", oldest ? h("a", { href: whyHref(oldest.segment_id) }, when(oldest.at)) : "nothing is recorded"],
+      [
+        "Goes back to",
+        oldest ? h("a", { href: whyHref(oldest.segment_id) }, recordedAt(oldest.at)) : "nothing is recorded",
+      ],
       [
         "Last verified",
         verified.length
@@ -81,7 +84,7 @@ function verifiedWords(last) {
   const size = last.segments === null ? "" : `, ${countText(last.segments, "segments")}`;
   const result = last.sound ? "sound" : countText(last.findings, "findings");
   return [
-    when(last.at),
+    recordedAt(last.at),
     ` by ${last.by || "somebody"}: ${what}${size}: `,
     mark(last.sound ? "ok" : "failed"),
     " ",

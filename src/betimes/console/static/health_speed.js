@@ -3,7 +3,7 @@ import { part } from "./api.js";
 import { h } from "./dom.js";
 import { folded } from "./forms.js";
 import { answer, emptyState, figure, section, shareBar, table } from "./parts.js";
-import { durationText, isVirtual, when } from "./time.js";
+import { durationText, isVirtual, recordedAt } from "./time.js";
 
 /** Routes whose times are shown at once. */
 const TIMES = 8;
@@ -63,7 +63,7 @@ export function processSection(rows) {
       cell: (/** @type {any} */ one) => answer(one.alive ? "active" : one.role === "closed" ? "closed" : "dead"),
     },
     // Processes live in real time, from which a virtual clock may be months away.
-    { name: "Last seen", cell: (/** @type {any} */ one) => when(one.seen_at, { relative: !isVirtual() }) },
+    { name: "Last seen", cell: (/** @type {any} */ one) => recordedAt(one.seen_at, { relative: !isVirtual() }) },
   ];
   const empty = emptyState(
     "No process has reported",

@@ -7,7 +7,7 @@ import { button, field, select } from "./forms.js";
 import { resultView } from "./lab_result.js";
 import { countText, emptyState, problemBox } from "./parts.js";
 import { curl } from "./samples.js";
-import { isVirtual, now, spanText, when } from "./time.js";
+import { isVirtual, now, recordedAt, spanText } from "./time.js";
 
 /** @typedef {import("./lab_draft.js").Draft} Draft */
 /** @typedef {{detail: any | null, listeners: Set<() => void>}} Trial the backtest that is shown */
@@ -90,7 +90,7 @@ export function tryPane(draft, trial, past, view) {
         null,
         h("strong", null, holder.candidates.join(", ")),
         ` is ${holder.status}, since `,
-        when(holder.created_at),
+        recordedAt(holder.created_at),
         ".",
       ),
       h("a", { class: "button", href: `/console/lab/${part(holder.backtest_id)}${location.hash}` }, "Open it"),
@@ -255,7 +255,7 @@ export function pastList(past) {
       null,
       h("a", { href: `/console/lab/${part(one.backtest_id)}` }, one.candidates.join(", ")),
       ` ${one.status} `,
-      when(one.created_at),
+      recordedAt(one.created_at),
     )
   );
   return h("div", null, h("h3", null, "Tried before"), h("ul", { class: "plain-list" }, items));

@@ -8,7 +8,7 @@ import { confirmWord, waitingStreams } from "./lab_apply.js";
 import { canonical, leaves, valueAt, valueLine } from "./lab_schema.js";
 import { pathCode } from "./why_policy.js";
 import { answer, countText, table } from "./parts.js";
-import { now, when } from "./time.js";
+import { now, recordedAt } from "./time.js";
 
 const WATCHED_MS = 86_400_000;
 const STEPS = /** @type {[number, string][]} */ ([[2, "1m"], [8, "5m"], [25, "15m"]]);
@@ -39,7 +39,7 @@ export async function watchCard(past, view) {
       "p",
       { class: "soft" },
       "Applied ",
-      when(last.at),
+      recordedAt(last.at),
       ". Share of each answer in its domain, predicted and since then.",
     ),
     table({

@@ -5,7 +5,7 @@ import { h, put } from "./dom.js";
 import { onChosen } from "./effect_actions.js";
 import { answer, countText, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { shownJson } from "./texts.js";
-import { durationText, when } from "./time.js";
+import { durationText, recordedAt, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
@@ -36,9 +36,9 @@ function effectFacts(effect) {
     ["Target", effect.target],
     ["Stream", [`${effect.stream.kind} `, streamLink(effect.stream.kind, effect.stream.id)]],
     ["Because of", h("a", { class: "id", href: whyHref(effect.segment_id) }, effect.segment_id)],
-    ["Asked for", when(effect.created_at, { seconds: true })],
+    ["Asked for", recordedAt(effect.created_at, { seconds: true })],
     ["Next attempt", effect.next_attempt_at ? when(effect.next_attempt_at, { seconds: true }) : null],
-    ["Ended", effect.finished_at ? when(effect.finished_at, { seconds: true }) : null],
+    ["Ended", effect.finished_at ? recordedAt(effect.finished_at, { seconds: true }) : null],
     ["Person", effect.user_id ? streamLink("inbox", effect.user_id) : null],
     ["Event", effect.event_id],
     ["Channel", effect.channel],
@@ -52,7 +52,7 @@ function attemptSection(effect) {
   const longest = Math.max(1, ...rows.map((/** @type {any} */ one) => one.duration_ms ?? 0));
   const columns = [
     { name: "Attempt", cell: (/** @type {any} */ one) => `${one.place + 1}` },
-    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.at, { seconds: true }) },
     { name: "Outcome", cell: (/** @type {any} */ one) => answer(one.ok ? "ok" : "failed") },
     {
       name: "Took",

@@ -7,7 +7,7 @@ import { firstOne, listSection } from "./list_page.js";
 import { answer, countLink, countText, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
 import { SAMPLES } from "./samples.js";
 import { addressWith } from "./router.js";
-import { when } from "./time.js";
+import { recordedAt, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -79,7 +79,7 @@ function orphanSection(orphaned, processes) {
     processes.filter((one) => one.executors.includes(name)).sort((a, b) => b.seen_at.localeCompare(a.seen_at))[0];
   const rows = names.map((name) => {
     const last = lastOf(name);
-    const had = last ? ["; ", h("code", null, last.name), " had it, last seen ", when(last.seen_at)] : "";
+    const had = last ? ["; ", h("code", null, last.name), " had it, last seen ", recordedAt(last.seen_at)] : "";
     return h(
       "li",
       null,
@@ -121,8 +121,11 @@ function groupSection(view, groups) {
       cell: (/** @type {any} */ one) =>
         h("a", { href: addressWith({ status: "dead", ...filterOf(one) }) }, figure(one.count)),
     },
-    { name: "Oldest", cell: (/** @type {any} */ one) => h("a", { href: hrefOf(one.effect_id) }, when(one.oldest_at)) },
-    { name: "Newest", cell: (/** @type {any} */ one) => when(one.newest_at) },
+    {
+      name: "Oldest",
+      cell: (/** @type {any} */ one) => h("a", { href: hrefOf(one.effect_id) }, recordedAt(one.oldest_at)),
+    },
+    { name: "Newest", cell: (/** @type {any} */ one) => recordedAt(one.newest_at) },
     {
       name: "Act",
       cell: (/** @type {any} */ one) => {
@@ -176,7 +179,7 @@ function effectList(view) {
       { name: "Of", cell: (row) => streamLink(row.stream.kind, row.stream.id) },
       {
         name: "Asked for",
-        cell: (row) => h("a", { class: "plain", href: whyHref(row.segment_id) }, when(row.created_at)),
+        cell: (row) => h("a", { class: "plain", href: whyHref(row.segment_id) }, recordedAt(row.created_at)),
       },
       { name: "Attempts", kind: "number", cell: (row) => countLink(row.attempts, `${hrefOf(row.effect_id)}#attempts`) },
       { name: "Last error, or next attempt", kind: "text", cell: (row) => lastOrNext(row) },

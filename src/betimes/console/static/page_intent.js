@@ -1,47 +1,48 @@
 /** An intent: its condition, when it is looked at, what came of it each time. */
 import { previewForm } from "./actions.js";
 import { get, part } from "./api.js";
-import { deleteButton, ofStatus, statusCounts, statusHref, switchButton, versionSection } from "./definition_parts.js";
+import {
+  cursorMoves,
+  deleteButton,
+  ofStatus,
+  statusCounts,
+  statusHref,
+  switchButton,
+  versionSection,
+} from "./definition_parts.js";
 import { h, put } from "./dom.js";
 import { button, field, openDialog, select } from "./forms.js";
 import { cooldownEnd, nextLook, watchText } from "./page_intents.js";
-import {
-  answer,
-  answerClass,
-  facts,
-  figure,
-  pagedList,
-  pageHead,
-  section,
-  streamLink,
-  table,
-  tile,
-  whyHref,
-} from "./parts.js";
+import { answer, answerClass, facts, figure, pageHead, section, streamLink, table, tile, whyHref } from "./parts.js";
+import { pagedRows } from "./list_page.js";
 import { go } from "./router.js";
 import { wordOf } from "./server.js";
 import { mayAct } from "./session.js";
 import { personalText, shownJson } from "./texts.js";
-import { durationText, fullText, spanText, when } from "./time.js";
+import { durationText, fullText, recordedAt, spanText, when, zoneFor } from "./time.js";
 import { laneTimeline, pastWindow, zoneLine } from "./timelines.js";
 
 /** @typedef {import("./router.js").View} View */
 
 /** What a check may come to. */
 const FIRES = ["success", "condition_not_met", "gate_blocked", "failed"];
+/** How many checks are drawn, and how many of them the table shows at first. */
+const [CHECKS, ROWS] = [100, 30];
 
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.intent;
   view.title(`Intent ${id}`);
   const path = `/v1/intents/${part(id)}`;
-  const load = (/** @type {string | null} */ cursor) => get(`${path}/history`, { limit: 30, cursor }, view.signal);
   const [intent, first, versions] = await Promise.all([
     get(path, {}, view.signal),
-    load(null),
-    versionSection(view, "intent", id, "Intent"),
+    get(`${path}/history`, { limit: CHECKS, cursor: view.query.get("cursor") }, view.signal),
+    versionSection(view, "intent", id, "Intent", (found) => found.schedule.timezone),
   ]);
-  const next = intent.next_check ? h("p", null, "It would be looked at next ", when(nextLook(intent)), ".") : null;
+  const theirs = intent.schedule.timezone;
+  const next = intent.next_check
+    ? h("p", null, "It would be looked at next ", when(nextLook(intent), { theirs }), ".")
+    : null;
   put(
     view.main,
     pageHead(
@@ -72,7 +73,7 @@ export async function show(view) {
     ),
     intent.last_error ? section("Last error", h("p", { class: "error-text" }, intent.last_error)) : null,
     tiles(intent, first),
-    await historySection(view, first, load),
+    await historySection(view, first, theirs),
     h("div", { class: "columns" }, conditionSection(intent), actionSection(intent)),
     versions,
   );
@@ -110,20 +111,21 @@ function fireButton(view, intent) {
 
 /** @param {any} intent @param {any} first the newest of its checks */
 function tiles(intent, first) {
-  const cooldown = intent.in_cooldown ? when(cooldownEnd(intent)) : "none";
+  const theirs = intent.schedule.timezone;
+  const cooldown = intent.in_cooldown ? when(cooldownEnd(intent), { theirs }) : "none";
   return h(
     "div",
     { class: "tiles" },
-    tile("Next check", intent.next_check ? when(nextLook(intent)) : "none"),
+    tile("Next check", intent.next_check ? when(nextLook(intent), { theirs }) : "none"),
     tile(intent.in_cooldown ? "Cooldown until" : "Cooldown", cooldown, {
-      below: intent.last_condition_fire ? ["fired ", when(intent.last_condition_fire)] : null,
+      below: intent.last_condition_fire ? ["fired ", recordedAt(intent.last_condition_fire, { theirs })] : null,
     }),
     tile("Fired", figure(intent.execution_count), {
       href: statusHref("success", "history"),
       below: intent.max_executions ? `of ${figure(intent.max_executions)} at most` : checkCounts(first),
     }),
     tile("Claimed", intent.claim ? intent.claim.worker : "by nobody", {
-      below: intent.claim ? ["until ", when(intent.claim.expires_at)] : null,
+      below: intent.claim ? ["until ", when(intent.claim.expires_at, { theirs })] : null,
     }),
   );
 }
@@ -134,11 +136,11 @@ function checkCounts(first) {
   return first.next_cursor ? [`last ${first.items.length} checks: `, counts] : counts;
 }
 
-/** @param {View} view @param {any} first @param {(cursor: string | null) => Promise<any>} load */
-async function historySection(view, first, load) {
+/** @param {View} view @param {any} first @param {string} theirs */
+async function historySection(view, first, theirs) {
   const none = h("p", { class: "soft" }, "It has not been carried out yet.");
   const columns = [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.executed_at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.executed_at, { theirs, seconds: true }) },
     {
       name: "Came of it",
       cell: (/** @type {any} */ one) => h("a", { class: "plain", href: whyHref(one.segment_id) }, answer(one.status)),
@@ -157,25 +159,31 @@ async function historySection(view, first, load) {
       cell: (/** @type {any} */ one) => h("span", { class: "error-text" }, one.error_message ?? ""),
     },
   ];
-  const list = await pagedList(
-    load,
-    (rows) => {
-      const shown = ofStatus(view, rows, "history");
-      return [shown.chip, table({ caption: "Executions, newest first", columns, rows: shown.rows, empty: none })];
-    },
-    first,
+  const shown = ofStatus(view, first.items, "history");
+  const rows = await pagedRows(
+    shown.rows,
+    ROWS,
+    (some) => table({ caption: "Executions, newest first", columns, rows: some, empty: none }),
   );
-  return section("History", first.items.length ? timeline(first.items) : null, list);
+  const moves = cursorMoves(view, first.next_cursor);
+  return section(
+    "History",
+    moves.some(Boolean) ? h("div", { class: "buttons" }, moves) : null,
+    first.items.length ? timeline(view, first.items, theirs) : null,
+    shown.chip,
+    rows,
+  );
 }
 
-/** @param {any[]} executions */
-function timeline(executions) {
-  const window = pastWindow(executions[executions.length - 1].executed_at);
+/** @param {View} view @param {any[]} executions @param {string} theirs */
+function timeline(view, executions, theirs) {
+  const newest = view.query.get("cursor") ? executions[0].executed_at : undefined;
+  const window = pastWindow(executions[executions.length - 1].executed_at, newest, zoneFor(theirs));
   const marks = executions.map((one) => ({
     lane: "executed",
     at: Date.parse(one.executed_at),
     kind: answerClass(one.status),
-    words: `${one.status} · ${fullText(one.executed_at)}`,
+    words: `${one.status} · ${fullText(one.executed_at, theirs)}`,
     item: one,
   }));
   const open = (/** @type {any} */ one) => void go(whyHref(one.segment_id));
@@ -199,13 +207,13 @@ function conditionSection(intent) {
       ["Cooldown", condition ? `${condition.cooldown_hours} h` : null],
       ["Cron", schedule.cron ? [h("code", null, schedule.cron), ` ${schedule.timezone}`] : null],
       ["Every", schedule.interval_minutes ? spanText(schedule.interval_minutes * 60_000) : null],
-      ["At", schedule.trigger_at ? when(schedule.trigger_at) : null],
+      ["At", schedule.trigger_at ? when(schedule.trigger_at, { theirs: schedule.timezone }) : null],
       ["Checked every", spanText(schedule.check_interval_minutes * 60_000)],
       [
         "Waits for its source",
         intent.waiting_for_source ? `${intent.waiting_for_source.name}: ${intent.waiting_for_source.error}` : null,
       ],
-      ["Ends", intent.expires_at ? when(intent.expires_at) : null],
+      ["Ends", intent.expires_at ? when(intent.expires_at, { theirs: schedule.timezone }) : null],
       ["Was disabled because of", intent.was_disabled_reason],
     ]),
   );
@@ -233,7 +241,7 @@ function actionSection(intent) {
       "details",
       null,
       h("summary", null, "Raw JSON"),
-      shownJson({ ...intent, action_context: { context: intent.action_context } }),
+      shownJson(intent),
     ),
   );
 }

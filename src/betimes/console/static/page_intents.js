@@ -3,13 +3,14 @@ import { part } from "./api.js";
 import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer, countLink, streamLink, tabs } from "./parts.js";
+import { choiceIn } from "./queries.js";
 import { fullText, spanText, when } from "./time.js";
 
 const TYPES = ["price", "portfolio", "silence", "cron", "interval", "once"];
 
 /** @param {import("./router.js").View} view */
 export function show(view) {
-  const isPending = view.query.get("view") === "pending";
+  const isPending = choiceIn(view.query, "view", ["all", "pending"]) === "pending";
   const filters = isPending
     ? [
       { name: "in_cooldown", label: "In cooldown", text: "cooldown", options: ["true", "false"] },
@@ -38,7 +39,7 @@ export function show(view) {
       { name: "Of", cell: (row) => streamLink("inbox", row.user_id) },
       { name: "Watches", cell: watchText },
       { name: "Then", cell: (row) => row.action_type.replaceAll("_", " ") },
-      { name: "Next check", cell: (row) => when(nextLook(row)) },
+      { name: "Next check", cell: (row) => when(nextLook(row), { theirs: row.schedule.timezone }) },
       {
         name: "Last",
         cell: (row) => row.last_status ? answer(row.last_status) : h("span", { class: "soft" }, "not yet"),
@@ -46,7 +47,7 @@ export function show(view) {
       { name: "Fired", kind: "number", cell: firedLink },
       {
         name: "Cooldown",
-        cell: (row) => row.in_cooldown ? ["until ", when(cooldownEnd(row))] : "",
+        cell: (row) => row.in_cooldown ? ["until ", when(cooldownEnd(row), { theirs: row.schedule.timezone })] : "",
       },
     ],
     empty: isPending ? h("p", { class: "soft" }, "Nothing is pending: no enabled intent has a next check.") : firstOne(
@@ -70,7 +71,7 @@ export function show(view) {
       noun: "intents",
       path: "/v1/intents",
       scope: "intents:write",
-      lost: (row) => row.next_check && when(nextLook(row)),
+      lost: (row) => row.next_check && when(nextLook(row), { theirs: row.schedule.timezone }),
     }),
   }, h("p", { class: "views" }, views));
 }
@@ -84,7 +85,7 @@ export function watchText(intent) {
       ? `${condition.metric.replaceAll("_", " ")} ${condition.operator ?? ""} ${condition.value ?? ""}`
       : null) ??
     (condition?.threshold_hours ? `silent for ${condition.threshold_hours} h` : null);
-  const when_ = schedule.cron ?? (schedule.trigger_at ? fullText(schedule.trigger_at) : null) ??
+  const when_ = schedule.cron ?? (schedule.trigger_at ? fullText(schedule.trigger_at, schedule.timezone) : null) ??
     (schedule.interval_minutes ? `every ${spanText(schedule.interval_minutes * 60_000)}` : null);
   return [
     intent.trigger_type,

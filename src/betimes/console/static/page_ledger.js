@@ -18,7 +18,7 @@ import {
 } from "./parts.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { rawJson } from "./texts.js";
-import { when } from "./time.js";
+import { recordedAt } from "./time.js";
 
 const FILTERS = [
   { name: "kind", label: "Kind" },
@@ -55,7 +55,7 @@ export async function show(view) {
 /** @param {any[]} rows */
 function segments(rows) {
   const columns = [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.at, { seconds: true }) },
     {
       name: "Segment",
       cell: (/** @type {any} */ one) =>

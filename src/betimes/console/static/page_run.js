@@ -5,7 +5,7 @@ import { h, put } from "./dom.js";
 import { between } from "./page_runs.js";
 import { answer, facts, pageHead, section, streamLink, table, whyHref } from "./parts.js";
 import { shownJson } from "./texts.js";
-import { timedText, when } from "./time.js";
+import { recordedAt, timedText, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -128,7 +128,7 @@ function causeSection(run, segments) {
 /** @param {any[]} segments */
 function stepSection(segments) {
   const columns = [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.at, { seconds: true }) },
     {
       name: "Event",
       cell: (/** @type {any} */ one) => one.events.map((/** @type {any} */ event) => event.type).join(", "),

@@ -4,7 +4,7 @@ import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { firstOne, listSection } from "./list_page.js";
 import { answer, pagedList, pageHead, reasonChips, section, shortId, streamLink, table, whyHref } from "./parts.js";
-import { durationText, when } from "./time.js";
+import { durationText, recordedAt, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -44,7 +44,7 @@ function runList() {
       { name: "Status", cell: (row) => answer(row.status) },
       { name: "Account", cell: (row) => streamLink("account", row.account_id) },
       { name: "Type", cell: (row) => h("code", null, row.trigger_type) },
-      { name: "Allowed", cell: (row) => when(row.allowed_at) },
+      { name: "Allowed", cell: (row) => recordedAt(row.allowed_at) },
       { name: "Waited", kind: "number", cell: (row) => between(row.allowed_at, row.started_at) },
       { name: "Took", kind: "number", cell: (row) => between(row.started_at, row.finished_at) },
       { name: "Worker", cell: (row) => row.worker ?? "–" },

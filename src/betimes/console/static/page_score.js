@@ -8,7 +8,7 @@ import { pagedRows } from "./list_page.js";
 import { scoreChart } from "./score_chart.js";
 import { zoneLine } from "./timelines.js";
 import { mayAct } from "./session.js";
-import { now, spanText, when, zoneFor } from "./time.js";
+import { now, recordedAt, spanText, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -101,7 +101,7 @@ function lineSection(score, history) {
 /** @param {any[]} history */
 async function historySection(history) {
   const columns = [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.timestamp, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.timestamp, { seconds: true }) },
     {
       name: "What",
       cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id) }, one.event_type.replaceAll("_", " ")),

@@ -1,6 +1,7 @@
 /** A sensor: its evaluations on a line of time, where its cursor is and was, its versions. */
 import { get, part } from "./api.js";
 import {
+  cursorMoves,
   deleteButton,
   ofStatus,
   statusCounts,
@@ -13,11 +14,11 @@ import { h, put } from "./dom.js";
 import { pagedRows } from "./list_page.js";
 import { typeText } from "./page_sensors.js";
 import { answer, answerClass, countText, facts, figure, pageHead, section, table, tile, whyHref } from "./parts.js";
-import { addressWith, go } from "./router.js";
+import { go } from "./router.js";
 import { cursorButton, evaluateButton } from "./sensor_actions.js";
 import { rawJson } from "./texts.js";
 import { laneTimeline, pastWindow, zoneLine } from "./timelines.js";
-import { durationText, fullText, when } from "./time.js";
+import { durationText, fullText, recordedAt, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -63,7 +64,7 @@ function tiles(sensor, evaluations) {
   return h(
     "div",
     { class: "tiles" },
-    tile("Last evaluated", sensor.last_evaluated_at ? when(sensor.last_evaluated_at) : "never"),
+    tile("Last evaluated", sensor.last_evaluated_at ? recordedAt(sensor.last_evaluated_at) : "never"),
     tile(
       "Next",
       sensor.next_evaluation_at
@@ -109,7 +110,7 @@ async function evaluationSection(view, page) {
   const open = (/** @type {any} */ one) => one.segment_id && void go(whyHref(one.segment_id));
   return section(
     "Evaluations",
-    h("div", { class: "buttons" }, moves(view, page.next_cursor)),
+    h("div", { class: "buttons" }, cursorMoves(view, page.next_cursor)),
     laneTimeline(used, marks, window, open),
     zoneLine(window),
     shown.chip,
@@ -117,22 +118,10 @@ async function evaluationSection(view, page) {
   );
 }
 
-/** Return links to the evaluations before these, and back to the newest. @param {View} view @param {string | null} next */
-function moves(view, next) {
-  return [
-    next
-      ? h("a", { class: "button small", href: addressWith({ cursor: next }), "data-earlier": true }, "← Earlier")
-      : null,
-    view.query.get("cursor")
-      ? h("a", { class: "button small", href: addressWith({ cursor: null }), "data-later": true }, "Newest →")
-      : null,
-  ];
-}
-
 /** @param {any[]} evaluations */
 function evaluationTable(evaluations) {
   const columns = [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.evaluated_at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.evaluated_at, { seconds: true }) },
     {
       name: "Found",
       cell: (/** @type {any} */ one) =>
@@ -180,7 +169,7 @@ function cursorSection(view, sensor, evaluations) {
     {
       name: "When",
       cell: (/** @type {any} */ one) =>
-        h("a", { href: one.segment_id ? whyHref(one.segment_id) : "#" }, when(one.evaluated_at)),
+        h("a", { href: one.segment_id ? whyHref(one.segment_id) : "#" }, recordedAt(one.evaluated_at)),
     },
     { name: "State", kind: "number", cell: (/** @type {any} */ one) => String(one.state_version ?? "–") },
     {

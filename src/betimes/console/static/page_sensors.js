@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { firstOne, pauseAndResume, showList } from "./list_page.js";
 import { answer, countLink } from "./parts.js";
 import { loadNewest, statusStrip } from "./tick_charts.js";
-import { spanText, when } from "./time.js";
+import { recordedAt, spanText, when } from "./time.js";
 
 /** @param {import("./router.js").View} view */
 export function show(view) {
@@ -28,7 +28,7 @@ export function show(view) {
       { name: "Type", cell: typeText },
       { name: "Leads to", cell: (row) => targetText(row.target) },
       { name: "Last evaluations", cell: (row) => stripLink(row, evaluations) },
-      { name: "Last evaluated", cell: (row) => when(row.last_evaluated_at) },
+      { name: "Last evaluated", cell: (row) => recordedAt(row.last_evaluated_at) },
       { name: "Next", cell: (row) => when(row.next_evaluation_at) },
       {
         name: "Errors in a row",

@@ -19,7 +19,7 @@ import {
 import { curl } from "./samples.js";
 import { may } from "./session.js";
 import { shownJson } from "./texts.js";
-import { dateText, partsOf, timedText, when, zoneFor } from "./time.js";
+import { dateText, partsOf, recordedAt, timedText, when, zoneFor } from "./time.js";
 import { changesSection } from "./why_changes.js";
 import { eventsSection, words } from "./why_events.js";
 import { pipeline } from "./why_pipeline.js";
@@ -27,6 +27,8 @@ import { policyFact } from "./why_policy.js";
 import { storySection } from "./why_story.js";
 
 /** @typedef {import("./router.js").View} View */
+/** The reason of a report that no rule prevented: it says nothing that the answer does not. */
+const RECORDED = "RECORDED";
 
 /** @param {View} view */
 export async function show(view) {
@@ -129,10 +131,13 @@ function verdictCard(told, theirs, then) {
     "section",
     { class: `card verdict ${answerClass(verdict.outcome)}`, "aria-label": "The answer" },
     h("p", { class: "why-sentence" }, timedText(verdict.explanation, theirs)),
-    verdict.reasons.length ? reasonTrail(told) : null,
+    verdict.reasons.some((/** @type {string} */ one) => one !== RECORDED) ? reasonTrail(told) : null,
     facts([
-      ["Decided", when(told.at, { theirs, seconds: true, day: true })],
-      ["Judged again", verdict.defer_until ? when(verdict.defer_until, { theirs, seconds: true }) : null],
+      ["Decided", recordedAt(told.at, { theirs, seconds: true, day: true })],
+      [
+        isWaiting ? "Judged again" : "Looked at next",
+        verdict.defer_until ? when(verdict.defer_until, { theirs, seconds: true }) : null,
+      ],
       ["Would pass, as things stood", sooner ? when(sooner, { theirs, seconds: true }) : null],
       ...circumstances(told, theirs, then),
     ]),
@@ -164,7 +169,10 @@ function plainCard(told, theirs, then) {
     { class: "card verdict other", "aria-label": "What it is" },
     h("p", { class: "why-sentence" }, timedText(`${happenings(told)}.`, theirs)),
     h("p", { class: "soft" }, "There was nothing to decide by rules: this segment records what happened."),
-    facts([["Written", when(told.at, { theirs, seconds: true, day: true })], ...circumstances(told, theirs, then)]),
+    facts([
+      ["Written", recordedAt(told.at, { theirs, seconds: true, day: true })],
+      ...circumstances(told, theirs, then),
+    ]),
   );
 }
 

@@ -5,7 +5,7 @@ import { h, put, uid } from "./dom.js";
 import { button } from "./forms.js";
 import { answer } from "./marks.js";
 import { meaningOf } from "./server.js";
-import { timedText, when } from "./time.js";
+import { recordedAt, timedText } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 export { answer, answerClass, mark, markShape } from "./marks.js";
@@ -245,7 +245,7 @@ export async function pagedList(load, render, first) {
 /** Return a row of a list of verdicts, as columns for `table`. */
 export function verdictColumns() {
   return [
-    { name: "When", cell: (/** @type {any} */ one) => when(one.at, { seconds: true }) },
+    { name: "When", cell: (/** @type {any} */ one) => recordedAt(one.at, { seconds: true }) },
     {
       name: "Answer",
       cell: (/** @type {any} */ one) => h("a", { href: whyHref(one.segment_id), class: "plain" }, answer(one.outcome)),

@@ -9,7 +9,18 @@ import { refresh } from "./router.js";
 import { openSearch } from "./search.js";
 import { readableDomains } from "./server.js";
 import { askToOperate, loadMe, may, mayAct, operatingMs, sessionText, signOut } from "./session.js";
-import { clockText, isVirtual, now, partsOf, repeat, setZoneChoice, spanText, zoneChoice, zoneFor } from "./time.js";
+import {
+  clockText,
+  isVirtual,
+  now,
+  partsOf,
+  repeat,
+  retellAges,
+  setZoneChoice,
+  spanText,
+  zoneChoice,
+  zoneFor,
+} from "./time.js";
 
 /** Entries of the navigation: name, path, the scope without which it is absent, the key after g. */
 export const NAV = /** @type {const} */ ([
@@ -113,6 +124,7 @@ function clock(signal) {
   const state = h("span", { class: "live-state", role: "status" });
   /** @type {import("./live.js").State} */
   let live = "connecting";
+  let toldAt = now();
   const tell = () => {
     const age = Math.floor(frameAge() / AGE_MS) * AGE_MS; // a reader is told every few seconds
     const words = live === "reconnecting" && age ? `${live} · ${spanText(age)} old` : live;
@@ -122,6 +134,9 @@ function clock(signal) {
     if (live === "reconnecting") tell();
     const zone = zoneFor(null);
     put(face, clockText(now(), zone, true), h("span", { class: "soft" }, ` ${partsOf(now(), zone).offset}`));
+    if (Math.abs(now() - toldAt) < AGE_MS) return;
+    toldAt = now();
+    retellAges();
   };
   repeat(1000, tick, signal);
   onPulse((frame) => (tick(), showBanner(frame.health)), signal);

@@ -5,7 +5,9 @@ import { ask, texts } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, folded } from "./forms.js";
 
-const PERSONAL = new Set(["title", "message", "text", "body", "subject", "payload", "metadata", "content", "context"]);
+const PERSONAL = new Set(
+  "title message message_preview text body subject payload metadata content context action_context".split(" "),
+);
 const HIDDEN = "•••";
 
 /** Return whether a field holds what somebody wrote. @param {string} name */

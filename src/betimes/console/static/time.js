@@ -17,6 +17,11 @@ export function setNow(now, virtual = told.virtual) {
   told = { at: Date.parse(now), since: performance.now(), virtual };
 }
 
+/** Take note that something was recorded at an instant: the server's clock is at least there, whatever it said last. @param {number} at */
+function hearOf(at) {
+  if (at > now()) told = { ...told, at, since: performance.now() };
+}
+
 /** Do something again and again until `signal` says to stop. @param {number} ms @param {() => void} work @param {AbortSignal} signal */
 export function repeat(ms, work, signal) {
   const timer = setInterval(work, ms);
@@ -184,6 +189,26 @@ export function when(instant, { theirs = null, seconds = false, relative = true,
     h("span", { class: "offset" }, ` ${partsOf(at, zone).offset}`),
     relative && [" ", h("span", { class: "soft ago" }, agoText(at))],
   );
+}
+
+/** Return the instant of something that is recorded, as `when` does; it is never ahead of the clock. @param {string | null | undefined} instant @param {Parameters<typeof when>[1]} [how] */
+export function recordedAt(instant, how) {
+  hearOf(Date.parse(instant ?? ""));
+  return when(instant, how);
+}
+
+/** Say anew how far instants that are shown are from now; what a reader is told by itself stays as it is. */
+export function retellAges() {
+  for (const ago of document.querySelectorAll("time > .ago")) {
+    const text = agoText(/** @type {HTMLTimeElement} */ (ago.parentElement).dateTime);
+    if (ago.textContent !== text && !ago.closest("[role=status], [aria-live]")) ago.textContent = text;
+  }
+}
+
+/** Return two instants as a range in a zone: with the day of each where they are of different ones. @param {number} from @param {number} to @param {string} zone */
+export function rangeText(from, to, zone) {
+  const [first, last] = [from, to].map((at) => dayText(at, zone));
+  return `${first} ${clockText(from, zone)} – ${first === last ? "" : `${last} `}${clockText(to, zone)}`;
 }
 
 /** An instant in a text; one that is part of an id, such as a key, is none. */

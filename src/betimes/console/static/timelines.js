@@ -28,11 +28,11 @@ const ROW = 26;
 /** What the name of a lane takes where it stands above it. */
 export const NAME = 15;
 
-/** Return the window from an instant to another or to now, and a little more. @param {string} oldest @param {string} [newest] @returns {Window} */
-export function pastWindow(oldest, newest) {
+/** Return the window from an instant to another or to now, and a little more. @param {string} oldest @param {string} [newest] @param {string} [zone] @returns {Window} */
+export function pastWindow(oldest, newest, zone = zoneFor(null)) {
   const end = newest ? Date.parse(newest) : now();
   const span = Math.max(3_600_000, end - Date.parse(oldest));
-  return { from: end - span * 1.02, to: end + span / 20, now: now(), zone: zoneFor(null) };
+  return { from: end - span * 1.02, to: end + span / 20, now: now(), zone };
 }
 
 /** Say in which zone a window is drawn. @param {Window} window */

@@ -24,12 +24,23 @@ export function eventsSection(told, theirs) {
       { class: "happened" },
       told.command ? part("Asked", told.command, theirs) : null,
       runsOf(events).map((same) =>
-        same.length > 2 ? manyOf(same, theirs) : same.map((one) => part("Recorded", one, theirs))
+        same.length > 2 ? manyOf(same, theirs) : same.map((one) => part("Recorded", unsaid(one, told), theirs))
       ),
     ),
     more > 0 ? h("p", { class: "soft" }, `and ${more} more, in the raw JSON`) : null,
     !told.command && !events.length ? h("p", { class: "soft" }, "Nothing that can be shown.") : null,
   );
+}
+
+/** Return an event without what the answer says of it: an intent's next check is there, its cooldown heeded. @param {any} event @param {any} told */
+function unsaid(event, told) {
+  const { at, status, next_check_at: next, ...rest } = event;
+  if (!told.verdict || status !== told.verdict.outcome) return event;
+  return {
+    ...rest,
+    ...(at === told.at ? {} : { at }),
+    ...(told.verdict.defer_until ? {} : { next_check_at: next ?? null }),
+  };
 }
 
 /** Return events in runs of the same type. @param {any[]} events @returns {any[][]} */

@@ -7,6 +7,7 @@ import { get, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { answer, answerClass, section, table, whyHref } from "./parts.js";
 import { when } from "./time.js";
+import { words } from "./why_events.js";
 
 const SHOWN_MAX = 4;
 const LISTED_MAX = 50;
@@ -100,8 +101,17 @@ function columnsOf(told, related) {
     href: null,
     at: told.at,
     outcome: told.verdict?.outcome,
-    more: told.verdict ? undefined : told.command?.type ?? told.events[0]?.type,
+    more: told.verdict ? undefined : nameOf(told),
     isThis: true,
+  };
+  const relatives = new Map(related.map((one) => [one.segment_id, one]));
+  const consequence = (/** @type {string} */ id) => {
+    const found = relatives.get(id);
+    return found ? { ...relative(found), part: "led to" } : segment("led to", id);
+  };
+  const origin = (/** @type {string} */ id) => {
+    const found = relatives.get(id);
+    return found ? { ...relative(found), part: "cause" } : segment("cause", id);
   };
   const known = new Set([
     told.segment_id,
@@ -110,10 +120,10 @@ function columnsOf(told, related) {
     ...told.judgements.map((/** @type {any} */ one) => one.segment_id),
   ]);
   return /** @type {[string, Step[]][]} */ ([
-    ["Came from", told.caused_by ? [segment("cause", told.caused_by.segment_id)] : []],
+    ["Came from", told.caused_by ? [origin(told.caused_by.segment_id)] : []],
     ["Judged before", place > 0 ? judged.slice(0, place) : []],
     ["This", [self]],
-    ["Led to", [...told.effects.map(effect), ...told.caused.map((/** @type {string} */ id) => segment("led to", id))]],
+    ["Led to", [...told.effects.map(effect), ...told.caused.map(consequence)]],
     ["Judged again", place >= 0 ? judged.slice(place + 1) : []],
     ["Of the same correlation", related.filter((one) => !known.has(one.segment_id)).map(relative)],
   ]).filter(([, steps]) => steps.length);
@@ -131,6 +141,12 @@ function judgement(one) {
   };
 }
 
+/** Return in words what a segment holds. @param {any} one */
+function nameOf(one) {
+  const type = one.command?.type ?? one.events[0]?.type;
+  return type && words(type);
+}
+
 /** @param {any} one a segment of the ledger @returns {Step} */
 function relative(one) {
   return {
@@ -139,7 +155,7 @@ function relative(one) {
     href: whyHref(one.segment_id),
     at: one.at,
     outcome: one.verdict?.outcome,
-    more: one.verdict?.reasons.at(-1) ?? one.command?.type ?? one.events[0]?.type,
+    more: one.verdict?.reasons.at(-1) ?? nameOf(one),
   };
 }
 
