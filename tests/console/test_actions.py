@@ -46,6 +46,8 @@ class Act:
     has_version: bool = False
     undo: str = ""
     """The title of what takes it back."""
+    confirms_undo: bool = False
+    """Whether taking it back is dangerous, and confirmed."""
     word: str = ""
     """What must be typed to confirm."""
 
@@ -62,13 +64,30 @@ async def carry_out(visit: Visit, bt: Betimes, act: Act) -> None:
     await visit.follow(f"/console{act.at}")
     await act.open(visit.page)
     await confirm(visit, bt, act)
-    if act.undo:
+    if act.undo and act.confirms_undo:
         await visit.page.get_by_role("button", name="Undo…").click()
-        await confirm(visit, bt, replace(act, title=act.undo, says="", button="", word=""))
-    await visit.page.get_by_role("dialog").get_by_role("link", name="Recorded as ").click()
+        await confirm(visit, bt, replace(act, title=act.undo, says="cannot be taken back", button="", word=""))
+    elif act.undo:
+        await take_back(visit, bt, act)
+    await visit.page.get_by_role("dialog").get_by_role("link", name="Recorded as ").first.click()
     await expect(visit.page.get_by_role("dialog")).to_have_count(0)
-    note = visit.page.get_by_role("main").get_by_role("definition").filter(has_text=note_of(act.undo or act.title))
-    await expect(note.first).to_be_visible()
+    facts = visit.page.get_by_role("main").get_by_role("definition")
+    note = note_of(act.undo if act.confirms_undo else act.title)
+    await expect(facts.filter(has_text=note).first).to_be_visible()
+
+
+async def take_back(visit: Visit, bt: Betimes, act: Act) -> None:
+    """Take back what was done with one click on its result; that is an action too, under a key of its own."""
+    dialog = visit.page.get_by_role("dialog", name=act.title, exact=True)
+    async with visit.page.expect_request(is_write) as asked:
+        await dialog.get_by_role("button", name="Undo", exact=True).click()
+    headers = await (await asked.value).all_headers()
+    assert headers["idempotency-key"].startswith("console-")
+    link = dialog.get_by_role("status").filter(has_text=f"Undone: {act.undo}.").get_by_role("link").last
+    await expect(link).to_be_focused()
+    segment = await bt.ledger.explain((await link.inner_text()).removeprefix("Recorded as "))
+    assert segment.actor == "dev"
+    assert segment.note.startswith(f"Undo of {act.leaves}")
 
 
 async def confirm(visit: Visit, bt: Betimes, act: Act) -> None:
@@ -150,7 +169,10 @@ async def incident(page: Page) -> None:
 
 async def ban(page: Page) -> None:
     await page.get_by_role("button", name="Ban…").click()
-    await page.get_by_role("dialog").get_by_label("Reason").fill("spam")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_label("Reason")).to_have_accessible_description(re.compile("stands on their page"))
+    await expect(dialog.get_by_label("Note, for the ledger")).to_have_accessible_description(re.compile("ledger"))
+    await dialog.get_by_label("Reason").fill("spam")
 
 
 def select(*ids: str, then: str) -> Do:
@@ -318,6 +340,7 @@ ADMIN = (
         leaves="tenant:default:",
         says="a wrong template",
         undo="End the hold",
+        confirms_undo=True,
     ),
 )
 

@@ -1,6 +1,7 @@
 """What's next: what is due when, what piles up, what is late, and what waits for what."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,15 @@ QUIET = {"timezone": "UTC", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
 NOTE: dict[str, Any] = {"source": "chat", "channels": ["in_app"], "event_type": "MESSAGE", "title": "Tom replied"}
 HOURLY: dict[str, Any] = {"cron": "30 * * * *", "target": {"kind": "sweep"}}
 SLEEPERS = 25
+DIGESTED = 40
+UNIMPORTANT: dict[str, Any] = {
+    **NOTE,
+    "event_type": "PROMO",
+    "priority_hint": "LOW",
+    "user_id": "awake",
+    "event_id": "offer",
+    "message": "An offer",
+}
 
 
 async def sleep_tight(bt: Betimes) -> None:
@@ -33,7 +43,7 @@ async def test_what_is_due_next_is_found_from_the_first_page_and_narrowed(town: 
         await page.get_by_role("link", name="What's next").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("What's next")
         await page.keyboard.press("]")
-        await expect(page.get_by_role("region", name="Due in 24 h from 29 Mar 15:20")).to_be_visible()
+        await expect(page.get_by_role("region", name="Due 29 Mar 15:20 – 30 Mar 15:20")).to_be_visible()
         await page.keyboard.press("[")
         await expect(page.get_by_role("region", name="Due in the next 24 h")).to_be_visible()
         told = await town.bt.ledger.upcoming()
@@ -57,12 +67,47 @@ async def test_what_is_due_next_is_found_from_the_first_page_and_narrowed(town: 
         await page.get_by_role("combobox", name="Time zone").select_option("utc")
         await expect(headings).to_have_text(["When +00:00", "Who", "What"])
         await expect(brief).to_contain_text(re.compile(r"29 Mar 05:30:00\s+in 14 h 10 min"), use_inner_text=True)
-        await page.get_by_role("link", name="Remove the filter Kind: schedule").click()
+        await page.get_by_role("link", name="Remove the filter kind:schedule").click()
         await page.get_by_role("link", name="QUIET_HOURS").first.click()
-        await expect(page.get_by_role("link", name="Remove the filter Reason: QUIET_HOURS")).to_be_visible()
+        await expect(page.get_by_role("link", name="Remove the filter reason:QUIET_HOURS")).to_be_visible()
         await page.get_by_role("link", name=re.compile("^Why ")).first.click()
         await page.wait_for_url("**/console/why/*")
         assert len(visit.requests) <= 36
+
+
+async def test_what_waits_stands_in_one_list_in_the_order_of_time(town: Served, visiting: Visiting) -> None:
+    """Also where not everything is loaded: what may be followed by something between stands apart until it is."""
+    async with visiting(town.address) as visit:
+        page = await visit.open("/console/next")
+        orders = page.get_by_role("navigation", name="Order")
+        await expect(orders.get_by_role("link", name="reason")).to_have_attribute("aria-current", "true")
+        await orders.get_by_role("link", name="time").click()
+        await page.wait_for_url("**by=time")
+        rows = page.get_by_role("table", name="Waiting, soonest first", exact=True).get_by_role("rowheader").locator("time")
+        told = await town.bt.ledger.upcoming_items(limit=200)
+        await expect(page.get_by_role("table", name=re.compile("^Waiting"))).to_have_count(1)
+        shown = await rows.evaluate_all("(all) => all.map((one) => one.dateTime)")
+        assert [datetime.fromisoformat(one) for one in shown] == sorted(item.at for item in told.items)
+
+
+async def test_what_is_not_loaded_yet_may_come_between_and_is_said_to(visiting: Visiting) -> None:
+    digest = {"notifications": {"event_types": {"UPDATE": {"digest": True}}}}
+    clock = VirtualClock("2026-11-17T01:10:00Z")
+    async with Betimes("memory://", clock=clock, policy=digest, report=lambda _: None) as bt:
+        await sleep_tight(bt)
+        await bt.notifications.send(UNIMPORTANT)
+        for number in range(DIGESTED):
+            update = {**NOTE, "event_type": "UPDATE", "user_id": "awake"}
+            await bt.notifications.send({**update, "event_id": f"u{number}", "title": f"Update {number}", "message": "."})
+        async with served(bt) as night, visiting(night.address) as visit:
+            page = await visit.open("/console/next?by=time")
+            whole = page.get_by_role("table", name="Waiting, soonest first", exact=True)
+            beyond = page.get_by_role("table", name="Waiting later, as far as it is loaded")
+            await expect(beyond).to_have_count(1)
+            await page.get_by_role("button", name="Show more").click()
+            await expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+            await expect(beyond).to_have_count(0)
+            await expect(whole.get_by_role("row")).to_have_count(1 + SLEEPERS + 1 + DIGESTED + 1)
 
 
 async def test_what_piles_up_is_named_and_leads_to_those_who_wait(visiting: Visiting) -> None:

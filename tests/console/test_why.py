@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from betimes.console.settings import ConsoleSettings
 from betimes.ledger.verdict_list import VerdictFilters
@@ -107,12 +107,19 @@ async def test_the_fire_of_an_intent_leads_to_what_it_sent_and_says_instants_in_
     fired = found.items[0].segment_id
     async with visiting(town.address) as visit:
         page = await visit.open(why(fired))
-        sentence = page.get_by_label("The answer").get_by_text("Recorded as success; the next check is at")
+        sentence = page.get_by_label("The answer").get_by_text("its notification was answered NOW; the next check is at")
         assert re.search(r"is at 29 Mar 15:00 \+00:00\.$", await sentence.inner_text())
         assert await sentence.get_by_role("time").get_attribute("datetime") == "2026-03-29T15:00:00Z"
         await page.keyboard.press("z")
         await sentence.get_by_text("29 Mar 17:00 +02:00").wait_for()  # after a change of the clock
+        await expect(page.get_by_label("The answer")).to_contain_text(re.compile(r"carried out \(NVDA was 1\d\d\)"))
+        await expect(page.get_by_label("The answer")).to_contain_text("Looked at next")
+        happened = page.get_by_role("region", name="What happened")
+        await expect(happened.get_by_role("button", name="Show message preview")).to_be_visible()
+        await expect(happened).not_to_contain_text("next check")  # which is said above, with the cooldown heeded
         story = page.get_by_role("region", name="Story")
+        await expect(story.get_by_role("listitem").filter(has_text="Led to")).to_contain_text("inbox:p30:")
+        await expect(story).not_to_contain_text("correlation")
         await story.get_by_role("link", name="inbox:p30:").click()
         await page.wait_for_url("**/why/inbox*")
         await story.get_by_role("link", name=fired).click()
@@ -191,9 +198,10 @@ async def test_an_effect_that_cannot_be_read_is_named(recorded: Path, tmp_path: 
         await page.get_by_text("rows cannot be shown").wait_for()
 
 
-async def test_a_segment_that_is_not_there_says_so_and_offers_to_try_again(nothing: Served, visiting: Visiting) -> None:
+async def test_a_segment_that_is_not_there_says_so_and_leads_to_its_stream(nothing: Served, visiting: Visiting) -> None:
     async with visiting(nothing.address) as visit:
         page = await visit.open(why("inbox:nobody:1"))
         assert "there is no segment inbox:nobody:1" in await page.get_by_role("alert").inner_text()
-        await page.get_by_role("button", name="Try again").wait_for()
         visit.excuse("404")
+        await page.get_by_role("link", name="Look in Ledger").click()
+        await page.wait_for_url("**/console/ledger?kind=inbox&id=nobody")

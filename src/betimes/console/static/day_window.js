@@ -54,9 +54,10 @@ export function seamOf({ since, until, zone }) {
   return { at, before: partsOf(since, zone).offset, after: partsOf(until - 1, zone).offset };
 }
 
-/** Return a date as people say it. @param {Window} seen */
+/** Return a date as people say it; of hours of two days both. @param {Window} seen */
 export function dateWords(seen) {
-  return new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" }).format(
-    Date.parse(`${seen.date}T12:00:00Z`),
-  );
+  const format = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" });
+  const last = dateText(seen.until - 1, seen.zone);
+  const dates = seen.isDay || last === seen.date ? [seen.date] : [seen.date, last];
+  return dates.map((date) => format.format(Date.parse(`${date}T12:00:00Z`))).join(" to ");
 }

@@ -5,7 +5,7 @@ import { actionButton } from "./actions.js";
 import { get, part } from "./api.js";
 import { askedBy } from "./asked_by.js";
 import { h } from "./dom.js";
-import { answer, countLink, section, streamLink, table, whyHref } from "./parts.js";
+import { answer, countLink, figure, section, streamLink, table, whyHref } from "./parts.js";
 import { addressWith, go } from "./router.js";
 import { isPersonal } from "./texts.js";
 import { recordedAt, timedText } from "./time.js";
@@ -88,7 +88,10 @@ export function ofStatus(view, rows, name) {
   const status = view.query.get("status");
   if (!status) return { rows, chip: null };
   const chip = h("a", { class: "chip", href: statusHref(null, name) }, `status:${status} ✕`);
-  return { rows: rows.filter((one) => one.status === status), chip: h("p", { class: "chips" }, chip) };
+  const found = rows.filter((one) => one.status === status);
+  const there = [...new Set(rows.map((one) => one.status))].join(", ");
+  const none = h("span", { class: "soft" }, `None of the ${figure(rows.length)} shown has it: they are ${there}.`);
+  return { rows: found, chip: h("p", { class: "chips" }, chip, found.length || !rows.length ? null : none) };
 }
 
 /** Return links to what is older than a page of what happened, and back to the newest; `[` and `]` follow them. @param {View} view @param {string | null} next */

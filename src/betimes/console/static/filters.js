@@ -13,6 +13,9 @@ import { timedText } from "./time.js";
 
 /** @typedef {{name: string, label: string, options?: string[], text?: string, isInstant?: boolean}} Filter `options` are shown as links; `text` is its name in the text, if not `name`; an instant may be said as a distance from now */
 
+/** The word without a name that was written last and read as an id. */
+let readAsId = "";
+
 /** Names in a query that narrow no list. */
 const OWN = ["tenant"];
 
@@ -40,25 +43,29 @@ export function filterText(chosen, filters) {
 
 /**
  * Read a text of filters.
- * @param {string} text @param {Filter[]} filters @returns {{chosen: Record<string, string>, problems: string[]}}
+ * @param {string} text @param {Filter[]} filters @returns {{chosen: Record<string, string>, problems: string[], bare: string}} `bare` is the word without a name that was read as an id
  */
 export function parseFilters(text, filters) {
   const known = filters.map((one) => one.text ?? one.name);
   /** @type {Record<string, string>} */
   const chosen = {};
   const problems = [];
+  let bare = "";
   for (const [word, name, quoted, plain] of text.matchAll(/(?:(\w+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g)) {
     // A word without a name is an id, where there are ids.
     const found = filters.find((one) => (one.text ?? one.name) === (name ?? "id"));
     const value = quoted === undefined ? plain : quoted.replace(/\\(.)/g, "$1");
-    if (!found) problems.push(`${word}: write name:value, where the name is one of ${known.join(", ")}`);
+    if (found && !name) bare = value;
+    if (found && Object.hasOwn(chosen, found.name)) {
+      problems.push(`${word}: there is a value of ${found.text ?? found.name} already`);
+    } else if (!found) problems.push(`${word}: write name:value, where the name is one of ${known.join(", ")}`);
     else if (found.options && !found.options.includes(value)) {
       problems.push(`${word}: ${name} is one of ${found.options.join(", ")}`);
     } else if (found.isInstant && !readInstant(value)) {
       problems.push(`${word}: write ${INSTANT_FORMS}`);
     } else chosen[found.name] = found.isInstant ? readInstant(value) : value; // an address says the same to others
   }
-  return { chosen, problems };
+  return { chosen, problems, bare };
 }
 
 /**
@@ -77,8 +84,9 @@ export function filterBar(view, filters, own = []) {
   const problem = h("div", { role: "alert", class: "filter-problem" });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const { chosen: wanted, problems } = parseFilters(input.value, filters);
+    const { chosen: wanted, problems, bare } = parseFilters(input.value, filters);
     if (problems.length) return put(problem, problems.map((one) => h("p", null, one)));
+    readAsId = bare;
     const gone = Object.fromEntries(Object.keys(chosen).map((name) => [name, null]));
     return view.setQuery({ ...gone, ...wanted });
   };
@@ -90,6 +98,7 @@ export function filterBar(view, filters, own = []) {
     h("div", { class: "filter-text" }, field("Filter", input, names), h("button", { type: "submit" }, "Apply")),
     problem,
     chosenChips(chosen, filters),
+    readingNote(chosen, filters),
   );
 }
 
@@ -108,20 +117,31 @@ function optionLinks(filter, chosen) {
   return h("div", { class: "filter-options" }, h("span", { class: "soft" }, filter.label), tabs(filter.label, links));
 }
 
+/** Say that a word without a name was read as an id, and offer what else it may be. @param {Record<string, string>} chosen @param {Filter[]} filters */
+function readingNote(chosen, filters) {
+  if (!readAsId || chosen.id !== readAsId) return null;
+  const others = filters.filter((one) => one.name !== "id" && !one.options && !one.isInstant);
+  const links = others.map((one, place) => [
+    place ? ", " : "",
+    h("a", { href: addressWith({ id: null, [one.name]: readAsId }) }, one.label.toLowerCase()),
+  ]);
+  return h("p", { class: "soft reading", role: "status" }, `“${readAsId}” was read as an id. Read it as: `, links, ".");
+}
+
 /** @param {Record<string, string>} chosen @param {Filter[]} filters */
 function chosenChips(chosen, filters) {
   const names = Object.keys(chosen);
   if (!names.length) return null;
-  const labelOf = (/** @type {string} */ name) => filters.find((one) => one.name === name)?.label ?? name;
+  const nameOf = (/** @type {string} */ name) => filters.find((one) => one.name === name)?.text ?? name;
   const chips = names.map((name) =>
     h(
       "a",
       {
         class: "chip",
         href: addressWith({ [name]: null }),
-        "aria-label": `Remove the filter ${labelOf(name)}: ${chosen[name]}`,
+        "aria-label": `Remove the filter ${nameOf(name)}:${chosen[name]}`,
       },
-      `${labelOf(name)}:\u00a0`,
+      `${nameOf(name)}:`,
       timedText(chosen[name]),
       h("span", { class: "cross", "aria-hidden": "true" }, "×"),
     )

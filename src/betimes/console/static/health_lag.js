@@ -4,7 +4,7 @@ import { h, put, svg } from "./dom.js";
 import { folded } from "./forms.js";
 import { facts, figure, problemBox, section, streamLink, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
-import { agoText, clockText, dayText, durationText, now, when, zoneFor } from "./time.js";
+import { agoText, axisText, clockText, dayText, durationText, now, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {{at: string, alarms: number, p50_ms: number | null, p99_ms: number | null, max_ms: number | null}} Hour */
@@ -52,7 +52,9 @@ function lagParts(lag) {
     h(
       "div",
       { class: "axis" },
-      [0, 8, 16, 23].map((place) => h("span", null, clockText(Date.parse(lag.hours[place].at), zone))),
+      [0, 8, 16, 23].map((place) => Date.parse(lag.hours[place].at)).map((at, place, all) =>
+        h("span", null, axisText(at, all[place - 1], zone))
+      ),
     ),
     h(
       "p",

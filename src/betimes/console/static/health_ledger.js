@@ -6,6 +6,7 @@ import { field, folded, select } from "./forms.js";
 import { pruneForm } from "./health_prune.js";
 import { answer, countText, facts, figure, mark, problemBox, section, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
+import { choiceIn } from "./queries.js";
 import { dateText, now, recordedAt } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
@@ -94,7 +95,7 @@ function verifiedWords(last) {
 
 /** Ask for a stream, replay it, and say whether it is what its history gives. @param {View} view */
 function verifyForm(view) {
-  const [kind, id] = [view.query.get("kind") ?? "schedule", view.query.get("id") ?? ""];
+  const [kind, id] = [choiceIn(view.query, "kind", KINDS, "schedule"), view.query.get("id") ?? ""];
   const kinds = select(KINDS.map((one) => [one, one]), kind);
   const name = /** @type {HTMLInputElement} */ (h("input", { type: "text", required: true, value: id }));
   const told = h("div", { role: "status" });

@@ -4,6 +4,7 @@
  */
 import { ask, Problem } from "./api.js";
 import { canonical, leaves, readValue, valueAt, withChanges, withValue } from "./lab_schema.js";
+import { unreadable } from "./queries.js";
 import { whoAmI } from "./session.js";
 
 /** @typedef {import("./lab_schema.js").Body} Body */
@@ -81,7 +82,7 @@ export class Draft {
   /** Take `path=value`, or `path=6,8,10` as values to sweep. @param {string} text */
   #take(text) {
     const [path, value] = [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)];
-    if (!path || text.indexOf("=") < 0) return;
+    if (!path || text.indexOf("=") < 0) throw unreadable("set", text, "path=value, or path=6,8,10 to sweep");
     if (/^[^[{"]*,/.test(value)) this.kept.sweep = { ...this.kept.sweep, [path]: value };
     else this.kept.overrides = withValue(this.kept.overrides, path, readValue(value));
   }

@@ -7,12 +7,13 @@ import { ideasFor } from "./lab_ideas.js";
 import { settingsForm } from "./lab_settings.js";
 import { tomlEditor } from "./lab_toml.js";
 import { problemBox, tabs } from "./parts.js";
+import { choiceIn } from "./queries.js";
 
 /** @typedef {import("./lab_draft.js").Draft} Draft */
 
 /** Return the pane. @param {any} schema @param {Draft} draft @param {import("./lab_try.js").Trial} trial @param {import("./router.js").View} view */
 export function editPane(schema, draft, trial, view) {
-  const isToml = view.query.get("edit") === "toml";
+  const isToml = choiceIn(view.query, "edit", ["settings", "toml"]) === "toml";
   const editor = h("div");
   const state = h("div", { class: "draft-state", role: "status" });
   const fill = () =>

@@ -44,9 +44,9 @@ export function panes({ edit, attempt, apply }) {
 function readWidths() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEPT) ?? "");
-    return { edit: bound("edit", Number(kept.edit) || 27), apply: bound("apply", Number(kept.apply) || 24) };
+    return { edit: bound("edit", Number(kept.edit) || 25), apply: bound("apply", Number(kept.apply) || 21) };
   } catch {
-    return { edit: 27, apply: 24 };
+    return { edit: 25, apply: 21 };
   }
 }
 

@@ -4,6 +4,7 @@
 import { ask, get, headersOf, newKey, part } from "./api.js";
 import { h, put } from "./dom.js";
 import { button, field, select } from "./forms.js";
+import { choiceIn } from "./queries.js";
 import { resultView } from "./lab_result.js";
 import { countText, emptyState, problemBox } from "./parts.js";
 import { curl } from "./samples.js";
@@ -31,8 +32,12 @@ const KEPT_SAMPLES = 30;
 
 /** Return the pane. @param {Draft} draft @param {Trial} trial @param {any[]} past the last backtests @param {import("./router.js").View} view */
 export function tryPane(draft, trial, past, view) {
-  const days = select(WINDOWS, view.query.get("days") ?? "", () => void estimate());
-  const domain = select(DOMAINS, view.query.get("domain") ?? "", () => void estimate());
+  const days = select(WINDOWS, choiceIn(view.query, "days", WINDOWS.map(([value]) => value)), () => void estimate());
+  const domain = select(
+    DOMAINS,
+    choiceIn(view.query, "domain", DOMAINS.map(([value]) => value)),
+    () => void estimate(),
+  );
   const told = h("p", { class: "soft", role: "status" });
   const result = h("div", { class: "result" });
   const buttons = SAMPLES.map(([text, sample], place) => {

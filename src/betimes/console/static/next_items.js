@@ -1,4 +1,4 @@
-/** What waits, one by one, grouped by why. */
+/** What waits, one by one: grouped by why, or in one list in the order of time. */
 import { h } from "./dom.js";
 import { kindWords } from "./next_combs.js";
 import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js";
@@ -6,6 +6,27 @@ import { addressWith } from "./router.js";
 import { when } from "./time.js";
 
 /** @typedef {{name: import("./dom.js").Child, caption: string, items: any[]}} Group */
+
+/** @param {any} one @param {any} other */
+function bySoonest(one, other) {
+  return Date.parse(one.at) - Date.parse(other.at);
+}
+
+/**
+ * Return items in the order of time. A page holds all that waits in some streams, those that come next: what comes after
+ * the first item of the last stream is not followed by others for certain, unless nothing is left to load.
+ * @param {any[]} items @param {boolean} isAll
+ */
+export function byTime(items, isAll) {
+  const sorted = [...items].sort(bySoonest);
+  if (isAll) return { certain: sorted, beyond: [] };
+  /** @type {Map<string, number>} */
+  const begins = new Map();
+  for (const item of [...sorted].reverse()) begins.set(`${item.kind} ${item.id}`, Date.parse(item.at));
+  const horizon = Math.max(...begins.values());
+  const cut = sorted.findIndex((item) => Date.parse(item.at) > horizon);
+  return cut < 0 ? { certain: sorted, beyond: [] } : { certain: sorted.slice(0, cut), beyond: sorted.slice(cut) };
+}
 
 /** Return items by the reason they wait for, the group with the soonest first; late ones before all. @param {any[]} items @returns {Group[]} */
 export function groupsOf(items) {
@@ -16,7 +37,6 @@ export function groupsOf(items) {
     const name = item.late ? "late" : reason ? `reason ${reason}` : `kind ${item.kind}`;
     groups.set(name, [...(groups.get(name) ?? []), item]);
   }
-  const bySoonest = (/** @type {any} */ one, /** @type {any} */ other) => Date.parse(one.at) - Date.parse(other.at);
   return [...groups].map(([name, found]) => ({
     name: headingOf(name),
     caption: `Waiting: ${name}`,

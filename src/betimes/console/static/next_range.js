@@ -3,7 +3,7 @@ import { h } from "./dom.js";
 import { tabs } from "./parts.js";
 import { choiceIn, instantIn } from "./queries.js";
 import { addressWith } from "./router.js";
-import { clockText, dayText, now, zoneFor } from "./time.js";
+import { now, rangeText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 export const RANGES = /** @type {const} */ ({
@@ -52,10 +52,9 @@ export function rangeTabs(view) {
   );
 }
 
-/** @param {View} view @param {string} text of the range */
+/** @param {View} view @param {string} text of the range from now on */
 export function dueWords(view, text) {
   const [start, zone] = [startOf(view), zoneFor(null)];
-  return start > now()
-    ? `Due in ${text} from ${dayText(start, zone)} ${clockText(start, zone)}`
-    : `Due in the next ${text}`;
+  const end = start + RANGES[rangeOf(view)][0] * HOUR;
+  return start > now() ? `Due ${rangeText(start, end, zone)}` : `Due in the next ${text}`;
 }

@@ -1,10 +1,10 @@
 /** Answers over time: a stacked strip of which a part can be chosen, and the same as a table. */
 import { CLASSES, stackedStrip, total } from "./charts.js";
 import { h } from "./dom.js";
-import { instant, outcomesOf, sum } from "./now_counts.js";
+import { firstStep, instant, outcomesOf, sum } from "./now_counts.js";
 import { countLink, mark, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
-import { clockText, dayText, partsOf, spanText, zoneFor } from "./time.js";
+import { axisText, dayText, partsOf, spanText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 export const WORDS = { now: "now", later: "later", never: "never", other: "other" };
@@ -13,10 +13,10 @@ export const OUTCOMES = { now: "NOW", later: "LATER", never: "NEVER", other: "â€
 /** @param {View} view @param {import("./now_counts.js").Window} seen @param {import("./now_counts.js").Bucket[]} buckets @param {any} strip */
 export function answersSection(view, seen, buckets, strip) {
   const zone = zoneFor(null);
-  const inWindow = buckets.filter((one) => one.at >= seen.from && one.at < seen.to);
+  const inWindow = buckets.filter((one) => one.at >= firstStep(seen) && one.at < seen.to);
   const totals = Object.fromEntries(CLASSES.map((name) => [name, sum(inWindow.map((one) => one.counts[name]))]));
   const chart = stackedStrip(buckets, {
-    from: seen.isBrushed ? seen.from : undefined,
+    from: seen.isBrushed ? firstStep(seen) : undefined,
     to: seen.isBrushed ? seen.to : undefined,
   });
   brush(chart, seen, (from, to) => view.setQuery({ from: instant(from), to: instant(to) }));
@@ -26,7 +26,7 @@ export function answersSection(view, seen, buckets, strip) {
     h(
       "span",
       null,
-      axisText(at, seen, zone),
+      seen.range.hours > 24 ? dayText(at, zone) : axisText(at, instants[place - 1], zone),
       offsets[place] === offsets[place - 1] ? null : h("span", { class: "offset" }, ` ${offsets[place]}`),
     )
   );
@@ -75,11 +75,6 @@ export function answersSection(view, seen, buckets, strip) {
       table({ caption: "Answers over time", columns, rows: buckets.filter((one) => sum(Object.values(one.counts))) }),
     ),
   );
-}
-
-/** @param {number} at @param {import("./now_counts.js").Window} seen @param {string} zone */
-function axisText(at, seen, zone) {
-  return seen.range.hours > 24 ? dayText(at, zone) : clockText(at, zone);
 }
 
 /** Let a part of the strip be chosen by dragging. @param {SVGElement} chart @param {import("./now_counts.js").Window} seen @param {(from: number, to: number) => void} chosen */

@@ -18,22 +18,38 @@ export const RANGES = {
 
 /** Return the range that a query asks for, up to now or to an instant of the past, and the window in it: whole, or what was brushed. @param {URLSearchParams} query */
 export function windowOf(query) {
-  const asked = instantIn(query, "until") ?? Infinity;
+  const [askedFrom, askedTo] = [instantIn(query, "from"), instantIn(query, "to")];
+  const usual = RANGES[choiceIn(query, "range", Object.keys(RANGES), "24h")];
+  let asked = instantIn(query, "until") ?? Infinity;
+  // What ends before the range begins is what is looked at.
+  if (askedTo !== null && askedTo <= Math.min(asked, now()) - usual.hours * HOUR) asked = askedTo;
   const isEarlier = asked <= now();
   const end = isEarlier ? asked : now();
-  const askedFrom = instantIn(query, "from");
-  const chosen = RANGES[choiceIn(query, "range", Object.keys(RANGES), "24h")];
+  const chosen = rangeFrom(usual, askedFrom, end);
   const range = asFineAsKept(chosen, Math.min(askedFrom ?? Infinity, end - chosen.hours * HOUR));
   const until = Math.ceil((isEarlier ? end : end + 1) / range.stepMs) * range.stepMs;
   const since = until - range.hours * HOUR;
   const from = askedFrom ?? since;
-  const to = instantIn(query, "to") ?? until;
+  const to = askedTo ?? until;
   if (from >= to) throw unreadable("from", instant(from), `an instant before ${instant(to)}`);
   const isBrushed = from !== since || to !== until;
   return { range, since, until, from, to, isBrushed, isPast: isBrushed || isEarlier };
 }
 
 /** @typedef {ReturnType<typeof windowOf>} Window */
+
+/** Return where the counted steps of a window begin: the first holds its beginning. @param {Window} seen */
+export function firstStep({ from, range }) {
+  return Math.floor(from / range.stepMs) * range.stepMs;
+}
+
+/** Return the range that holds everything since an instant: the usual one, or the next that is long enough. @param {Range} usual @param {number | null} from @param {number} end @returns {Range} */
+function rangeFrom(usual, from, end) {
+  if (from === null || from >= end - usual.hours * HOUR) return usual;
+  const found = Object.values(RANGES).find((one) => from >= end - one.hours * HOUR);
+  if (!found) throw unreadable("from", instant(from), `an instant of the 30 days before ${instant(end)}`);
+  return found;
+}
 
 /** Return a range with steps that are still counted, also for what it is compared with: minutes are kept for two days, hours for ninety. @param {Range} range @param {number} since the first instant that is counted @returns {Range} */
 function asFineAsKept(range, since) {
@@ -96,15 +112,16 @@ export function bucketsOf(stats, seen) {
 export function domainsOf(strip, before, seen, domains) {
   return domains.map((domain) => {
     const cells = strip.cells.filter((/** @type {any} */ one) => one.domain === domain);
-    const steps = Math.max(1, Math.round((seen.until - seen.since) / seen.range.stepMs));
-    const over = new Array(steps).fill(0);
+    const stepMs = seen.range.stepMs;
+    const begin = firstStep(seen);
+    const over = new Array(Math.max(1, Math.ceil((seen.to - begin) / stepMs))).fill(0);
     const counts = { now: 0, later: 0, never: 0, other: 0 };
     /** @type {Record<string, Set<string>>} */
     const outcomes = { now: new Set(), later: new Set(), never: new Set(), other: new Set() };
     for (const cell of cells) {
       const at = Date.parse(cell.at);
-      over[Math.round((at - seen.since) / seen.range.stepMs)] += cell.count;
-      if (at < seen.from || at >= seen.to) continue;
+      if (at < begin || at >= seen.to) continue;
+      over[Math.round((at - begin) / stepMs)] += cell.count;
       counts[answerClass(cell.outcome)] += cell.count;
       outcomes[answerClass(cell.outcome)].add(cell.outcome);
     }
@@ -126,7 +143,7 @@ export function outcomesOf(strip, seen) {
   const found = { now: new Set(), later: new Set(), never: new Set(), other: new Set() };
   for (const cell of strip.cells) {
     const at = Date.parse(cell.at);
-    if (at >= seen.from && at < seen.to) found[answerClass(cell.outcome)].add(cell.outcome);
+    if (at >= firstStep(seen) && at < seen.to) found[answerClass(cell.outcome)].add(cell.outcome);
   }
   return Object.fromEntries(Object.entries(found).map(([name, outcomes]) => [name, [...outcomes].sort().join(",")]));
 }

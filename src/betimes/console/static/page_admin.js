@@ -12,6 +12,9 @@ const SCOPES = ["runs", "notifications", "intents", "automation", "scores"].flat
   area,
 ) => [`${area}:read`, `${area}:write`]);
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = [];
+
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Admin");

@@ -18,13 +18,16 @@ import { choiceIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { curlOf, pythonOf } from "./samples.js";
 import { may } from "./session.js";
-import { dateText, now, zoneFor, zoneWords } from "./time.js";
+import { dateText, now, rangeText, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {{id: string, isPerson: boolean}} Subject */
 const DELIVERIES_MAX = 200;
 const WAITING_MS = 31 * 86_400_000;
 const INEXACT = "Some bands and windows of the past are shown as far as they are still remembered.";
+
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["date", "from", "hours", "answer", "backtest", "candidate"];
 
 /** @param {View} view */
 export async function show(view) {
@@ -52,7 +55,7 @@ export async function show(view) {
         "p",
         { class: "soft day-zone" },
         zoneWords(seen.zone, seen.since, seen.until - 1),
-        seen.isDay ? "" : `, ${seen.hours} h of the day`,
+        seen.isDay ? "" : `, ${rangeText(seen.since, seen.until, seen.zone)}`,
       ),
       counts(day, ahead.length),
       missing(day, seen),

@@ -7,6 +7,9 @@ import { answer, countText, facts, pageHead, section, streamLink, table, whyHref
 import { shownJson } from "./texts.js";
 import { durationText, recordedAt, when } from "./time.js";
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = [];
+
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   const id = view.params.effect;

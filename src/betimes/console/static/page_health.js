@@ -14,6 +14,9 @@ import { agoText, spanText, when } from "./time.js";
 /** Orphaned executors that a tile names. */
 const NAMED = 3;
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["kind", "id"];
+
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Health");

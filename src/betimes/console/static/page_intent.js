@@ -29,6 +29,9 @@ const FIRES = ["success", "condition_not_met", "gate_blocked", "failed"];
 /** How many checks are drawn, and how many of them the table shows at first. */
 const [CHECKS, ROWS] = [100, 30];
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["cursor", "status"];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.intent;

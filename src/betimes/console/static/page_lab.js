@@ -7,8 +7,12 @@ import { editPane } from "./lab_edit.js";
 import { panes } from "./lab_panes.js";
 import { tryPane } from "./lab_try.js";
 import { copyButton, pageHead } from "./parts.js";
+import { choiceIn } from "./queries.js";
 
 const PAST = 20;
+
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["set", "edit", "days", "domain", "candidate", "before", "after", "who"];
 
 /** @param {import("./router.js").View} view */
 export async function show(view) {
@@ -21,6 +25,8 @@ export async function show(view) {
     get("/v1/policy/history", { limit: 5 }, view.signal),
     id ? get(`/v1/backtests/${part(id)}`, {}, view.signal) : null,
   ]);
+  const candidates = detail?.result?.candidates.map((/** @type {any} */ one) => one.name);
+  if (candidates) choiceIn(view.query, "candidate", candidates);
   const draft = new Draft(inForce, view.query, detail?.result?.candidates[0]?.policy ?? null);
   draft.keep();
   const trial = { detail, listeners: new Set() };

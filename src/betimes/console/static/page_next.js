@@ -7,16 +7,18 @@ import { h, put } from "./dom.js";
 import { filterBar, wantedFilters } from "./filters.js";
 import { keepFresh } from "./list_page.js";
 import { combOf, countOfKind, kindWords, pilesOf } from "./next_combs.js";
-import { groupsOf, itemTable } from "./next_items.js";
+import { byTime, groupsOf, itemTable } from "./next_items.js";
 import { dueWords, moves, rangeOf, RANGES, rangeTabs, startOf } from "./next_range.js";
-import { countLink, emptyState, pagedList, pageHead, section, table } from "./parts.js";
+import { countLink, emptyState, pagedList, pageHead, section, table, tabs } from "./parts.js";
+import { choiceIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { curl } from "./samples.js";
-import { clockText, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
+import { clockText, dateText, dayText, now, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
-const OWN = ["range", "at"];
+const OWN = ["range", "at", "by"];
+const ORDERS = /** @type {const} */ (["reason", "time"]);
 const INSTANTS = [
   { name: "from", label: "From", isInstant: true },
   { name: "to", label: "Until", text: "until", isInstant: true },
@@ -40,6 +42,7 @@ export async function show(view) {
     ...INSTANTS,
   ];
   const isNarrowed = Object.keys(chosen).length > 0;
+  const order = choiceIn(view.query, "by", ORDERS);
   put(
     view.main,
     pageHead(
@@ -52,8 +55,11 @@ export async function show(view) {
     section(
       "What waits, soonest first",
       filterBar(view, filters, OWN),
+      first.items.length ? orderTabs(order) : null,
       reasonLinks(first.items, chosen),
-      first.items.length ? await pagedList(load, renderGroups, first) : nothing(isNarrowed),
+      first.items.length
+        ? await pagedList(load, order === "time" ? renderInOrder : renderGroups, first)
+        : nothing(isNarrowed),
     ),
   );
   keepFresh(view);
@@ -122,8 +128,8 @@ function pileSentences(comb) {
 function spanWords(comb, place) {
   const zone = zoneFor(null);
   const [begin, end] = [comb.from + place * comb.stepMs, comb.from + (place + 1) * comb.stepMs];
-  const day = /** @type {any} */ (partsOf(begin, zone)).weekday;
-  return `${comb.rows.length && comb.stepMs > HOUR ? `${day} ` : ""}${clockText(begin, zone)}–${clockText(end, zone)}`;
+  const isToday = dateText(begin, zone) === dateText(now(), zone);
+  return `${isToday ? "" : `${dayText(begin, zone)} `}${clockText(begin, zone)}–${clockText(end, zone)}`;
 }
 
 /** @param {Comb} comb @param {number} place @param {string | null} kind */
@@ -185,7 +191,9 @@ function axis(comb) {
   const ticks = [];
   for (let at = Math.ceil((comb.from + offset) / every) * every - offset; at < comb.from + whole; at += every) {
     const share = (at - comb.from) / whole;
-    const text = every > 3 * HOUR ? /** @type {any} */ (partsOf(at, zone)).weekday : clockText(at, zone);
+    const isMidnight = every <= 3 * HOUR && clockText(at, zone) === "00:00";
+    const weekday = /** @type {any} */ (partsOf(at, zone)).weekday;
+    const text = every > 3 * HOUR ? weekday : isMidnight ? dayText(at, zone) : clockText(at, zone);
     if (share < 0.95) ticks.push(h("span", { style: { "inset-inline-start": `${share * 100}%` } }, text));
   }
   return h("div", { class: "comb-axis", "aria-hidden": "true" }, ticks);
@@ -223,6 +231,32 @@ function reasonLinks(items, chosen) {
     { class: "chips next-reasons" },
     h("span", { class: "soft" }, "Reasons here: "),
     reasons.map((reason) => h("a", { class: "chip", href: addressWith({ reason }) }, reason)),
+  );
+}
+
+/** @param {string} order */
+function orderTabs(order) {
+  const links = ORDERS.map((one) => ({
+    text: one,
+    href: addressWith({ by: one === "reason" ? null : one }),
+    current: one === order,
+  }));
+  return h("p", { class: "next-order" }, h("span", { class: "soft" }, "In order of "), tabs("Order", links));
+}
+
+/** Return everything that waits in one list. @param {any[]} items all so far @param {boolean} isAll whether nothing is left to load */
+function renderInOrder(items, isAll) {
+  const { certain, beyond } = byTime(items, isAll);
+  return h(
+    "div",
+    { class: "next-items" },
+    certain.length ? itemTable({ name: "", caption: "Waiting, soonest first", items: certain }) : null,
+    beyond.length
+      ? [
+        h("h3", { class: "next-group" }, "Later", h("span", { class: "soft" }, " with more to come between these")),
+        itemTable({ name: "", caption: "Waiting later, as far as it is loaded", items: beyond }),
+      ]
+      : null,
   );
 }
 

@@ -15,7 +15,7 @@ import { onPulse } from "./live.js";
 import { answer, emptyState, figure, mark, pageHead, percent, section, shareBar, table, tabs, tile } from "./parts.js";
 import { addressWith } from "./router.js";
 import { readableDomains } from "./server.js";
-import { clockText, dayText, now, zoneFor } from "./time.js";
+import { now, rangeText, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 const RELOAD_MS = 10_000;
@@ -50,7 +50,7 @@ export async function show(view) {
   const rows = liveRows(view, page.items, filters, seen.isPast);
   put(
     view.main,
-    pageHead("Now", "What is decided, how, and why not now.", ...moves(seen), rangeTabs(view)),
+    pageHead("Now", "What is decided, how, and why not now.", ...moves(seen), rangeTabs(view, seen.range)),
     filterBar(view, FILTERS, ["range", "until"]),
     rangeChip(seen),
     counted,
@@ -92,15 +92,14 @@ function moves({ since, until, range, isPast }) {
   ];
 }
 
-/** @param {View} view */
-function rangeTabs(view) {
-  const chosen = view.query.get("range") ?? "24h";
+/** @param {View} view @param {import("./now_counts.js").Range} chosen */
+function rangeTabs(view, chosen) {
   return tabs(
     "Range",
     Object.entries(RANGES).map(([key, one]) => ({
       text: one.name,
       href: addressWith({ range: key === "24h" ? null : key, from: null, to: null, until: null }),
-      current: key === chosen,
+      current: one.name === chosen.name,
     })),
   );
 }
@@ -108,13 +107,11 @@ function rangeTabs(view) {
 /** Name the range if it has ended; what was brushed of it stands among the filters. @param {import("./now_counts.js").Window} seen */
 function rangeChip({ since, until, isBrushed, isPast }) {
   if (!isPast || isBrushed) return null;
-  const zone = zoneFor(null);
-  const [from, to] = [since, until].map((at) => `${dayText(at, zone)} ${clockText(at, zone)}`);
   return h(
     "p",
     { class: "chips filter-chips" },
     "Only ",
-    h("a", { class: "chip", href: addressWith({ until: null }) }, `${from} – ${to} ✕`),
+    h("a", { class: "chip", href: addressWith({ until: null }) }, `${rangeText(since, until, zoneFor(null))} ✕`),
   );
 }
 

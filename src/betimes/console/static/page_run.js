@@ -9,6 +9,9 @@ import { recordedAt, timedText, when } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = [];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.run;

@@ -31,6 +31,9 @@ const TICKS = 150;
 /** Rows of the table at first: drawings and table together stay a small page. */
 const ROWS = 30;
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["range", "until", "status"];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.schedule;

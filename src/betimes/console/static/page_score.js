@@ -14,6 +14,9 @@ import { now, recordedAt, spanText, when, zoneFor } from "./time.js";
 
 const HISTORY = 100;
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = [];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.user;

@@ -24,6 +24,9 @@ import { durationText, fullText, recordedAt, when } from "./time.js";
 
 const EVALUATIONS = 100;
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = ["cursor", "status"];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.sensor;

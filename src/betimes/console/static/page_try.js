@@ -6,10 +6,10 @@ import { button } from "./forms.js";
 import { draftChanges, keptOverrides } from "./lab_draft.js";
 import { readValue, withValue } from "./lab_schema.js";
 import { pageHead, problemBox, section } from "./parts.js";
-import { instantIn } from "./queries.js";
+import { checkNames, choiceIn, instantIn } from "./queries.js";
 import { may, mayAct } from "./session.js";
 import { answerView } from "./try_answer.js";
-import { commandNamed, freshName, namesIn, pathOf, requestFrom } from "./try_commands.js";
+import { commandNamed, COMMANDS, freshName, namesIn, pathOf, requestFrom } from "./try_commands.js";
 import { requestForm, worldFields } from "./try_form.js";
 import { keepTry, triesList } from "./try_history.js";
 import { now } from "./time.js";
@@ -21,6 +21,8 @@ const TRACED = new Set(["send", "trigger"]);
 /** @param {import("./router.js").View} view */
 export async function show(view) {
   view.title("Playground");
+  const names = namesIn(commandNamed(choiceIn(view.query, "command", COMMANDS.map((one) => one.name), "send")));
+  checkNames(view.query, ["segment", "command", "as", "at", "body", "set", ...names]);
   const isAdmin = may("admin");
   const [openapi, told] = await Promise.all([
     get("/openapi.json", {}, view.signal),
@@ -57,7 +59,7 @@ export async function show(view) {
   };
   const choose = (/** @type {string} */ name) =>
     take({ ...blank(name), at: tried.at, policy: tried.policy, beside: tried.beside });
-  const isJson = view.query.get("as") === "json";
+  const isJson = choiceIn(view.query, "as", ["form", "json"]) === "json";
   const hrefAs = (/** @type {boolean} */ json) => `${bareAddress(json ? "json" : null)}${location.hash}`;
   const tries = h("div", null, triesList(take));
   const form = h(

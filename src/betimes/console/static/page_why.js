@@ -30,6 +30,9 @@ import { storySection } from "./why_story.js";
 /** The reason of a report that no rule prevented: it says nothing that the answer does not. */
 const RECORDED = "RECORDED";
 
+/** The names that it knows in a query. @type {string[]} */
+export const QUERY = [];
+
 /** @param {View} view */
 export async function show(view) {
   const id = view.params.segment;

@@ -213,7 +213,7 @@ export function unreadableRows(rows = []) {
 
 /**
  * Return a list that grows by pages: `load(cursor)` answers `{items, next_cursor}`; the first page may be given.
- * @param {(cursor: string | null) => Promise<any>} load @param {(items: any[]) => Child} render all items so far @param {any} [first]
+ * @param {(cursor: string | null) => Promise<any>} load @param {(items: any[], isAll: boolean) => Child} render all items so far, and whether there are no more @param {any} [first]
  */
 export async function pagedList(load, render, first) {
   let page = first ?? (await load(null));
@@ -224,7 +224,7 @@ export async function pagedList(load, render, first) {
     put(
       box,
       unreadableRows(unreadable),
-      render(items),
+      render(items, !page.next_cursor),
       page.next_cursor ? button("Show more", more, { class: "more" }) : null,
     );
   const more = async () => {

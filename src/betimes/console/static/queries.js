@@ -47,6 +47,18 @@ export function unreadable(name, value, forms) {
   });
 }
 
+/** Raise a problem where an address has names that a page does not know. @param {URLSearchParams} query @param {readonly string[]} known */
+export function checkNames(query, known) {
+  const odd = [...new Set(query.keys())].filter((name) => name !== "tenant" && !known.includes(name));
+  if (!odd.length) return;
+  throw new Problem({
+    status: 0,
+    code: "ADDRESS",
+    title: "The address asks for something that there is not",
+    detail: `${odd.join(", ")}: ${known.length ? `this page knows ${known.join(", ")}` : "this page has no filters"}.`,
+  });
+}
+
 /** Return the instant that an address names, in milliseconds; `null` if it names none. @param {URLSearchParams} query @param {string} name @param {string} [zone] */
 export function instantIn(query, name, zone) {
   const value = query.get(name);
@@ -68,6 +80,6 @@ export function choiceIn(query, name, words, usual = words[0]) {
   const value = query.get(name);
   if (!value) return usual;
   const found = words.find((one) => one === value);
-  if (found === undefined) throw unreadable(name, value, `one of ${words.join(", ")}`);
+  if (found === undefined) throw unreadable(name, value, `one of ${words.filter(Boolean).join(", ")}`);
   return found;
 }

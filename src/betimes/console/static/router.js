@@ -2,10 +2,12 @@
  * From an address to a page, and back: addresses are plain paths, filters and times stand in the query.
  *
  * A page is a module that exports `show(view)`. It fills `view.main`, and stops whatever it started when `view.signal`
- * says that somebody went elsewhere. A page's module is loaded when it is first looked at.
+ * says that somebody went elsewhere. A page's module is loaded when it is first looked at. `QUERY` are the names that it
+ * knows in a query; a page without it sends what it does not know to the server, which says what it does not know either.
  */
 import { h, put } from "./dom.js";
 import { problemBox } from "./parts.js";
+import { checkNames } from "./queries.js";
 
 /**
  * @typedef {object} View
@@ -17,7 +19,7 @@ import { problemBox } from "./parts.js";
  * @property {(change: Record<string, string | null>, options?: {replace?: boolean}) => void} setQuery change the query, and show the page again
  * @property {() => void} refresh show the page again
  */
-/** @typedef {{pattern: RegExp, names: string[], load: () => Promise<{show: (view: View) => unknown}>, nav: string, scope: string}} Place */
+/** @typedef {{pattern: RegExp, names: string[], load: () => Promise<{show: (view: View) => unknown, QUERY?: readonly string[]}>, nav: string, scope: string}} Place */
 
 /** @param {string} path with `{names}` @param {string} nav which entry of the navigation it belongs to @param {Place["load"]} load @param {string} [scope] without which there is nothing to see @returns {Place} */
 export function place(path, nav, load, scope = "") {
@@ -104,11 +106,17 @@ async function render(moved) {
     if (lastPath !== location.pathname) await beforeShown();
     lastPath = location.pathname;
     if (!found) notFound(view);
-    else if (!isBarred(found.one.scope, view)) await (await found.one.load()).show(view);
+    else if (!isBarred(found.one.scope, view)) {
+      const page = await found.one.load();
+      if (page.QUERY) checkNames(view.query, page.QUERY);
+      await page.show(view);
+    }
   } catch (error) {
     // Without a session there is the form to sign in, which takes the page's place.
     if (/** @type {any} */ (error)?.status === 401) return;
-    if (!controller.signal.aborted) {
+    if (!controller.signal.aborted && found && /** @type {any} */ (error)?.status === 404 && found.one.names.length) {
+      noSuchThing(fresh, found.one, view, error);
+    } else if (!controller.signal.aborted) {
       const isOfAddress = /** @type {any} */ (error)?.code === "ADDRESS"; // which stays wrong, however often it is tried
       put(fresh, h("h1", null, "This did not work"), problemBox(error, isOfAddress ? undefined : refresh), wayBack());
     }
@@ -185,6 +193,30 @@ export function addressWith(change) {
   return location.pathname + (text ? `?${text}` : "");
 }
 
+/** Say that there is nothing of a name, and offer the list it would be in, and to search for it. @param {HTMLElement} box @param {Place} one @param {View} view @param {unknown} error */
+function noSuchThing(box, one, view, error) {
+  const id = view.params[one.names[0]];
+  const list = one.nav || `/console/ledger?${partsOfSegment(id)}`;
+  const name = document.querySelector(`#nav a[href="${one.nav || "/console/ledger"}"]`)?.textContent ?? "the list";
+  const find = async () => (await import("./search.js")).openSearch(id);
+  view.title("Not found");
+  put(
+    box,
+    h("h1", null, `There is no ${one.names[0]} `, h("span", { class: "id" }, id)),
+    problemBox(error),
+    h("p", { class: "buttons" }, [
+      h("a", { class: "button", href: list }, `Look in ${name}`),
+      h("button", { type: "button", class: "small", on: { click: find } }, `Search for ${id}`),
+    ]),
+  );
+}
+
+/** Return the query that lists the stream of a segment in the ledger. @param {string} id of the segment */
+function partsOfSegment(id) {
+  const [, kind, stream] = /^([^:]+):(.+):\d+$/.exec(id) ?? [];
+  return new URLSearchParams(kind ? { kind, id: stream } : { id });
+}
+
 /** @param {View} view */
 function notFound(view) {
   view.title("No such page");
@@ -192,5 +224,6 @@ function notFound(view) {
     view.main,
     h("h1", null, "There is no such page"),
     h("p", null, "The address names nothing of the console. ", h("a", { href: "/console" }, "Go to Now"), "."),
+    h("p", { class: "soft" }, "Or find anything with ", h("kbd", null, "/"), "."),
   );
 }

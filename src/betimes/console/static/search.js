@@ -28,8 +28,8 @@ const WORK = /** @type {const} */ ([
   ["Try a calmer policy", "/console/lab", "admin"],
 ]);
 
-/** Open the box. */
-export function openSearch() {
+/** Open the box. @param {string} [text] to look for at once */
+export function openSearch(text = "") {
   const listId = uid("hits");
   const input = /** @type {HTMLInputElement} */ (h("input", {
     type: "search",
@@ -42,6 +42,7 @@ export function openSearch() {
     autocomplete: "off",
     spellcheck: "false",
     class: "find",
+    value: text,
   }));
   const list = h("ul", { class: "hits", id: listId, role: "listbox", "aria-label": "Found" });
   const told = h("p", { class: "soft", role: "status" });
@@ -111,6 +112,7 @@ export function openSearch() {
   });
   void look();
   input.focus();
+  input.select();
 }
 
 /** @param {any} hit @returns {Hit} */

@@ -205,6 +205,12 @@ export function retellAges() {
   }
 }
 
+/** Return the words of an instant on an axis: the time, with the day where it is another than that of the instant before. @param {number} at @param {number | undefined} before @param {string} zone */
+export function axisText(at, before, zone) {
+  const day = dayText(at, zone);
+  return `${before !== undefined && dayText(before, zone) === day ? "" : `${day} `}${clockText(at, zone)}`;
+}
+
 /** Return two instants as a range in a zone: with the day of each where they are of different ones. @param {number} from @param {number} to @param {string} zone */
 export function rangeText(from, to, zone) {
   const [first, last] = [from, to].map((at) => dayText(at, zone));

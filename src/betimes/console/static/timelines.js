@@ -6,7 +6,7 @@
 import { fitted } from "./charts.js";
 import { h, svg } from "./dom.js";
 import { markShape } from "./parts.js";
-import { clockText, dayText, now, offsetMs, zoneFor, zoneWords } from "./time.js";
+import { axisText, clockText, dayText, now, offsetMs, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
@@ -51,12 +51,15 @@ function roundInstants({ from, to, zone }, most) {
 
 /** Return the axis of a window, and a line at now. @param {Frame} frame @param {number} height */
 function axis({ window, left, right, x }, height) {
-  const isLong = window.to - window.from > 36 * HOUR;
-  const most = Math.floor((right - left) / (isLong ? 95 : 60)); // a label is so wide
+  const hasDays = dayText(window.from, window.zone) !== dayText(window.to, window.zone);
+  const most = Math.floor((right - left) / (hasDays ? 95 : 60)); // a label is so wide
   const { step, instants } = roundInstants(window, Math.min(8, most));
-  const labels = instants.map((at) => {
-    const [day, clock] = [dayText(at, window.zone), clockText(at, window.zone)];
-    const words = step >= DAY ? day : isLong ? `${day} ${clock}` : clock;
+  const labels = instants.map((at, place) => {
+    const words = step >= DAY
+      ? dayText(at, window.zone)
+      : hasDays
+      ? axisText(at, instants[place - 1], window.zone)
+      : clockText(at, window.zone);
     // A label that would not end within the drawing is left out; its line stays.
     const fits = x(at) + 3 + words.length * LETTER <= right;
     return [
