@@ -57,7 +57,7 @@ async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_on
         marks = page.get_by_role("list", name="Marks, in order of time")
         first = marks.get_by_role("link").first
         await expect(first).to_have_accessible_name(
-            "2026-11-17 02:10:00 · MESSAGE first: LATER (QUIET_HOURS). Quiet hours last until 07:00 in Europe/Berlin."
+            "17 Nov 02:10:00 · MESSAGE first: LATER (QUIET_HOURS). Quiet hours last until 07:00 in Europe/Berlin."
         )
         await first.focus()
         await page.keyboard.press("ArrowRight")

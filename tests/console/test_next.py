@@ -83,10 +83,14 @@ async def test_what_waits_stands_in_one_list_in_the_order_of_time(town: Served, 
         await expect(orders.get_by_role("link", name="reason")).to_have_attribute("aria-current", "true")
         await orders.get_by_role("link", name="time").click()
         await page.wait_for_url("**by=time")
-        rows = page.get_by_role("table", name="Waiting, soonest first", exact=True).get_by_role("rowheader").locator("time")
+        rows = (
+            page.get_by_role("table", name="Waiting, soonest first", exact=True)
+            .get_by_role("rowheader")
+            .locator("time")
+        )
         told = await town.bt.ledger.upcoming_items(limit=200)
         await expect(page.get_by_role("table", name=re.compile("^Waiting"))).to_have_count(1)
-        shown = await rows.evaluate_all("(all) => all.map((one) => one.dateTime)")
+        shown = await rows.locator("time").evaluate_all("(all) => all.map((one) => one.dateTime)")
         assert [datetime.fromisoformat(one) for one in shown] == sorted(item.at for item in told.items)
 
 
@@ -98,7 +102,9 @@ async def test_what_is_not_loaded_yet_may_come_between_and_is_said_to(visiting: 
         await bt.notifications.send(UNIMPORTANT)
         for number in range(DIGESTED):
             update = {**NOTE, "event_type": "UPDATE", "user_id": "awake"}
-            await bt.notifications.send({**update, "event_id": f"u{number}", "title": f"Update {number}", "message": "."})
+            await bt.notifications.send(
+                {**update, "event_id": f"u{number}", "title": f"Update {number}", "message": "."}
+            )
         async with served(bt) as night, visiting(night.address) as visit:
             page = await visit.open("/console/next?by=time")
             whole = page.get_by_role("table", name="Waiting, soonest first", exact=True)

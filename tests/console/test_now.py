@@ -1,6 +1,7 @@
 """Now: what happens appears by itself, every number leads to what it counts, and time is walked without a mouse."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from playwright.async_api import expect
@@ -27,9 +28,9 @@ async def test_the_first_verdict_of_a_new_server_appears_by_itself_and_its_clock
         await page.get_by_role("button", name="virtual").press("Enter")
         dialog = page.get_by_role("dialog", name="Move the clock")
         await dialog.get_by_role("button", name="Advance the clock by 10 min").press("Enter")
-        await expect(dialog).to_contain_text("Fri 2026-03-27 06:10:00 +00:00")
+        await expect(dialog).to_contain_text("Fri 27 Mar 06:10:00 +00:00")
         await dialog.get_by_role("button", name="Go there").press("Enter")
-        await expect(dialog).to_contain_text("Fri 2026-03-27 06:30:00 +00:00")
+        await expect(dialog).to_contain_text("Fri 27 Mar 06:30:00 +00:00")
         await expect(dialog).to_contain_text("1 alarm rang")
 
 
@@ -49,6 +50,40 @@ async def test_rows_are_walked_with_the_arrow_keys_and_ranges_with_brackets(town
         await visit.follow("/console?colour=red")
         await expect(page.get_by_role("alert")).to_contain_text("query.colour")
         visit.excuse("422")
+
+
+async def test_counts_and_trends_are_those_of_the_range_that_is_asked_for(town: Served, visiting: Visiting) -> None:
+    """A day is usual; since earlier than that the range is as long as it must be, and since later as short as it is."""
+    async with visiting(town.address) as visit:
+        points = {}
+        for since, name in (("-3h", "24 h"), ("-5d", "7 d")):
+            page = await visit.follow(f"/console?from={since}") if points else await visit.open("/console?from=-3h")
+            await expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "true")
+            line = await page.locator(".tile .sparkline .line").first.get_attribute("d")
+            points[since] = (line or "").count("L") + 1
+            counted = [int(await one.inner_text()) for one in await page.locator(".tile-value").all()]
+        assert points == {"-3h": 7, "-5d": 41}  # by half hours, and by three hours, with the step that is under way
+        since, until = datetime(2026, 3, 23, 15, tzinfo=UTC), datetime(2026, 3, 28, 18, tzinfo=UTC)
+        told = await town.bt.ledger.stats(since=since, until=until, step="3h")
+        assert sum(counted) == sum(cell.count for cell in told.cells)
+
+
+async def test_what_is_recorded_is_never_ahead_of_the_clock(visiting: Visiting) -> None:
+    """The page has not heard of the leap of the clock that a row was recorded after."""
+    clock = VirtualClock(START)
+    bt = Betimes("memory://", clock=clock, report=lambda _: None)
+    async with bt, served(bt) as own, visiting(own.address) as visit:
+        await visit.page.route("**/v1/verdicts/stream**", lambda route: route.abort())
+        page = await visit.open("/console/schedules")
+        meta = await page.evaluate("fetch('/v1/meta').then((one) => one.text())")
+        await page.route("**/v1/meta", lambda route: route.fulfill(body=meta, content_type="application/json"))
+        clock.advance(16)
+        await bt.runs.trigger({"account_id": "a", "trigger_type": "SIGNAL_ARRIVED", "idempotency_key": "one"})
+        await visit.follow("/console/ledger")
+        row = page.get_by_role("row", name="06:00:16").filter(has_text="RequestRun")
+        await expect(row).to_contain_text("now")
+        await expect(row).not_to_contain_text("in 16 s")
+        visit.excuse("ERR_FAILED")
 
 
 async def test_numbers_lead_to_what_they_count(town: Served, visiting: Visiting) -> None:

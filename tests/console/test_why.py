@@ -107,7 +107,9 @@ async def test_the_fire_of_an_intent_leads_to_what_it_sent_and_says_instants_in_
     fired = found.items[0].segment_id
     async with visiting(town.address) as visit:
         page = await visit.open(why(fired))
-        sentence = page.get_by_label("The answer").get_by_text("its notification was answered NOW; the next check is at")
+        sentence = page.get_by_label("The answer").get_by_text(
+            "its notification was answered NOW; the next check is at"
+        )
         assert re.search(r"is at 29 Mar 15:00 \+00:00\.$", await sentence.inner_text())
         assert await sentence.get_by_role("time").get_attribute("datetime") == "2026-03-29T15:00:00Z"
         await page.keyboard.press("z")

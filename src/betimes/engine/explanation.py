@@ -33,8 +33,8 @@ class Explanation(msgspec.Struct, frozen=True):
     first_of_turn: Segment
     """The one that carries the command."""
     caused: list[Segment]
-    """Those it led to: the others of its turn, what it sent to other streams, and what workers did because of it. Of the
-    report of a worker also what the worker did for it, which stands before it."""
+    """Those it led to: the others of its turn, what it sent to other streams, and what workers did because of it. Of a
+    worker's report also what the worker did for it, which stands before it."""
     effects: list[EffectRow]
 
 
@@ -74,9 +74,7 @@ async def _find_caused(store: Store, segment: Segment, near: list[Segment]) -> l
     query = LedgerQuery(after=after, tenant=segment.stream.tenant, correlation=segment.correlation, limit=FOLLOWING_MAX)
     related = await store.ledger(query) if segment.correlation else []
     found = {
-        other.seq: other
-        for other in (*near, *related)
-        if _is_caused_by(other, segment) or _is_done_for(other, segment)
+        other.seq: other for other in (*near, *related) if _is_caused_by(other, segment) or _is_done_for(other, segment)
     }
     return [found[seq] for seq in sorted(found)]
 

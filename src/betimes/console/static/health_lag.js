@@ -52,7 +52,7 @@ function lagParts(lag) {
     h(
       "div",
       { class: "axis" },
-      [0, 8, 16, 23].map((place) => Date.parse(lag.hours[place].at)).map((at, place, all) =>
+      [0, 6, 12, 18, 23].map((place) => Date.parse(lag.hours[place].at)).map((at, place, all) =>
         h("span", null, axisText(at, all[place - 1], zone))
       ),
     ),

@@ -7,7 +7,7 @@ import { pruneForm } from "./health_prune.js";
 import { answer, countText, facts, figure, mark, problemBox, section, table, whyHref } from "./parts.js";
 import { may } from "./session.js";
 import { choiceIn } from "./queries.js";
-import { dateText, now, recordedAt } from "./time.js";
+import { dayText, now, recordedAt } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -36,7 +36,7 @@ export function ledgerSection(view, { stats, oldest }, verified) {
   }
   const used = days.filter((one) => one.count);
   const columns = [
-    { name: "Day, UTC", cell: (/** @type {any} */ one) => dateText(one.at, "UTC") },
+    { name: "Day, UTC", cell: (/** @type {any} */ one) => dayText(one.at, "UTC") },
     {
       name: "Decided",
       kind: "number",
@@ -44,7 +44,7 @@ export function ledgerSection(view, { stats, oldest }, verified) {
     },
   ];
   const whole = dayHref(Date.parse(stats.since), Date.parse(stats.until));
-  const labelOf = (/** @type {number} */ place) => dateText(days[place].at, "UTC");
+  const labelOf = (/** @type {number} */ place) => dayText(days[place].at, "UTC");
   return section(
     "Ledger",
     facts([
@@ -63,7 +63,7 @@ export function ledgerSection(view, { stats, oldest }, verified) {
       ["Pruned", h("a", { href: "/console/ledger?kind=operation&id=history" }, "what was pruned, by whom")],
     ]),
     h("div", { class: "growth" }, densityStrip(days.map((one) => one.count), { labelOf })),
-    h("div", { class: "axis" }, [0, DAYS / 2, DAYS - 1].map((one) => h("span", null, dateText(days[one].at, "UTC")))),
+    h("div", { class: "axis" }, [0, DAYS / 2, DAYS - 1].map((one) => h("span", null, dayText(days[one].at, "UTC")))),
     folded(
       "The same as a table",
       () => table({ caption: "Decided a day, newest first", columns, rows: [...used].reverse() }),

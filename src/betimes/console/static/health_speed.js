@@ -17,6 +17,7 @@ export function timesSection({ items: rows, batches }) {
   const columns = [
     {
       name: "Request",
+      kind: "route",
       cell: (/** @type {any} */ one) => [h("span", { class: "soft" }, `${one.method} `), h("code", null, one.route)],
     },
     { name: "Half of them", kind: "number", cell: (/** @type {any} */ one) => text(one.p50_ms) },

@@ -101,6 +101,7 @@ export function itemTable(group) {
     caption: group.caption,
     columns: COLUMNS,
     rows: group.items,
+    isTerse: true,
     rowClass: (item) => item.late ? "late-row" : "",
     href: (item) => item.segment_id ? whyHref(item.segment_id) : streamHref(item.kind, item.id),
   });

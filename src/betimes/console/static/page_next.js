@@ -13,7 +13,7 @@ import { countLink, emptyState, pagedList, pageHead, section, table, tabs } from
 import { choiceIn } from "./queries.js";
 import { addressWith } from "./router.js";
 import { curl } from "./samples.js";
-import { clockText, dateText, dayText, now, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
+import { axisText, clockText, dateText, dayText, now, offsetMs, partsOf, when, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
@@ -191,9 +191,7 @@ function axis(comb) {
   const ticks = [];
   for (let at = Math.ceil((comb.from + offset) / every) * every - offset; at < comb.from + whole; at += every) {
     const share = (at - comb.from) / whole;
-    const isMidnight = every <= 3 * HOUR && clockText(at, zone) === "00:00";
-    const weekday = /** @type {any} */ (partsOf(at, zone)).weekday;
-    const text = every > 3 * HOUR ? weekday : isMidnight ? dayText(at, zone) : clockText(at, zone);
+    const text = every > 3 * HOUR ? /** @type {any} */ (partsOf(at, zone)).weekday : axisText(at, at, zone);
     if (share < 0.95) ticks.push(h("span", { style: { "inset-inline-start": `${share * 100}%` } }, text));
   }
   return h("div", { class: "comb-axis", "aria-hidden": "true" }, ticks);

@@ -21,7 +21,7 @@ import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actio
 import { rawJson } from "./texts.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
 import { zoneLine } from "./timelines.js";
-import { durationText, fullText, now, when, zoneFor } from "./time.js";
+import { durationText, now, when, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -80,7 +80,9 @@ export async function show(view) {
 /** @param {View} view @param {any} schedule */
 function head(view, schedule) {
   const id = schedule.schedule_id;
-  const lost = schedule.next_ticks.map((/** @type {string} */ at) => h("li", null, fullText(at, schedule.timezone)));
+  const lost = schedule.next_ticks.map((/** @type {string} */ at) =>
+    h("li", null, when(at, { theirs: schedule.timezone }))
+  );
   return pageHead(
     [h("span", { class: "soft" }, "Schedule "), h("span", { class: "id" }, id)],
     [answer(schedule.status), " · ", schedule.recurrence_text, " · ", schedule.timezone],

@@ -2,7 +2,7 @@
 import { ask } from "./api.js";
 import { h } from "./dom.js";
 import { section, table } from "./parts.js";
-import { fullText, now, offsetMs } from "./time.js";
+import { clockText, dayText, now, offsetMs, partsOf } from "./time.js";
 
 /** Show what the next two changes of the clock do to it. @param {any} schedule @param {AbortSignal} signal */
 export async function dstSection(schedule, signal) {
@@ -25,6 +25,11 @@ export async function dstSection(schedule, signal) {
   );
 }
 
+/** Return what a clock on a wall of a zone shows. @param {number} at @param {string} zone */
+function wallText(at, zone) {
+  return `${dayText(at, zone)} ${clockText(at, zone)} ${partsOf(at, zone).offset}`;
+}
+
 /** @param {{at: number, by: number}} change @param {{scheduled_for: string, local: string}[]} ticks @param {string} zone */
 function changeView(change, ticks, zone) {
   const near = ticks.filter((one) => Math.abs(Date.parse(one.scheduled_for) - change.at) < 26 * 3_600_000);
@@ -36,10 +41,10 @@ function changeView(change, ticks, zone) {
     isAfter: Date.parse(one.scheduled_for) >= change.at,
   }));
   const columns = [
-    { name: "On the wall", cell: (/** @type {any} */ one) => h("code", null, one.local.replace("T", " ")) },
+    { name: "On the wall", cell: (/** @type {any} */ one) => wallText(Date.parse(one.scheduled_for), zone) },
     { name: "The clock", cell: (/** @type {any} */ one) => (one.isAfter ? "changed" : "not yet changed") },
   ];
-  const words = `${fullText(change.at, zone)}: ${change.by > 0 ? "forward" : "back"} by ${hours} h`;
+  const words = `${wallText(change.at, zone)}: ${change.by > 0 ? "forward" : "back"} by ${hours} h`;
   const none = h("p", { class: "soft" }, "No tick near it.");
   return [h("h3", null, words), table({ caption: `Ticks around ${words}`, columns, rows, empty: none })];
 }

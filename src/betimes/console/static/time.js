@@ -117,7 +117,7 @@ export function dayText(at, zone) {
 export function fullText(instant, theirs) {
   const at = typeof instant === "number" ? instant : Date.parse(instant);
   const zone = zoneFor(theirs);
-  return `${/** @type {any} */ (partsOf(at, zone)).weekday} ${dateText(at, zone)} ${clockText(at, zone, true)} ${
+  return `${/** @type {any} */ (partsOf(at, zone)).weekday} ${dayText(at, zone)} ${clockText(at, zone, true)} ${
     partsOf(at, zone).offset
   }`;
 }
@@ -205,10 +205,11 @@ export function retellAges() {
   }
 }
 
-/** Return the words of an instant on an axis: the time, with the day where it is another than that of the instant before. @param {number} at @param {number | undefined} before @param {string} zone */
+/** Return the words of an instant on an axis: the time, with the day where it is another than that of the instant before; of a midnight the day. @param {number} at @param {number | undefined} before @param {string} zone */
 export function axisText(at, before, zone) {
-  const day = dayText(at, zone);
-  return `${before !== undefined && dayText(before, zone) === day ? "" : `${day} `}${clockText(at, zone)}`;
+  const [day, clock] = [dayText(at, zone), clockText(at, zone)];
+  if (clock === "00:00") return day;
+  return before !== undefined && dayText(before, zone) === day ? clock : `${day} ${clock}`;
 }
 
 /** Return two instants as a range in a zone: with the day of each where they are of different ones. @param {number} from @param {number} to @param {string} zone */

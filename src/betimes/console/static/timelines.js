@@ -6,7 +6,7 @@
 import { fitted } from "./charts.js";
 import { h, svg } from "./dom.js";
 import { markShape } from "./parts.js";
-import { axisText, clockText, dayText, now, offsetMs, zoneFor, zoneWords } from "./time.js";
+import { axisText, dayText, now, offsetMs, rangeText, zoneFor, zoneWords } from "./time.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{from: number, to: number, now: number, zone: string}} Window */
@@ -37,7 +37,8 @@ export function pastWindow(oldest, newest, zone = zoneFor(null)) {
 
 /** Say in which zone a window is drawn. @param {Window} window */
 export function zoneLine({ zone, from, to }) {
-  return h("p", { class: "soft axis-zone" }, zoneWords(zone, from, to));
+  const days = dayText(from, zone) === dayText(to, zone) ? "" : ` · ${rangeText(from, to, zone)}`;
+  return h("p", { class: "soft axis-zone" }, zoneWords(zone, from, to) + days);
 }
 
 /** Return round instants of a window in its zone, and how far apart they are. @param {Window} window @param {number} most */
@@ -51,15 +52,14 @@ function roundInstants({ from, to, zone }, most) {
 
 /** Return the axis of a window, and a line at now. @param {Frame} frame @param {number} height */
 function axis({ window, left, right, x }, height) {
-  const hasDays = dayText(window.from, window.zone) !== dayText(window.to, window.zone);
-  const most = Math.floor((right - left) / (hasDays ? 95 : 60)); // a label is so wide
+  // A label is so wide; where there is no room for days, they stand at midnight and below the drawing.
+  const hasDays = right - left >= WIDTH_NARROW && dayText(window.from, window.zone) !== dayText(window.to, window.zone);
+  const most = Math.floor((right - left) / (hasDays ? 95 : 60));
   const { step, instants } = roundInstants(window, Math.min(8, most));
   const labels = instants.map((at, place) => {
     const words = step >= DAY
       ? dayText(at, window.zone)
-      : hasDays
-      ? axisText(at, instants[place - 1], window.zone)
-      : clockText(at, window.zone);
+      : axisText(at, hasDays ? instants[place - 1] : at, window.zone);
     // A label that would not end within the drawing is left out; its line stays.
     const fits = x(at) + 3 + words.length * LETTER <= right;
     return [

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { answer } from "./marks.js";
 import { facts, reasonChips } from "./parts.js";
 import { rawJson } from "./texts.js";
-import { fullText, timedText, when } from "./time.js";
+import { timedText, when } from "./time.js";
 import { pipeline } from "./why_pipeline.js";
 
 const SAID_MAX = 12;
@@ -21,7 +21,10 @@ export function answerView(told, policy) {
     { class: "try-answer" },
     verdict ? headline(verdict, body) : plainAnswer(told, body),
     told?.dry_run
-      ? facts([["At", fullText(told.dry_run.at)], ["Policy", h("code", null, told.dry_run.policy)], [
+      ? facts([["At", when(told.dry_run.at, { seconds: true, relative: false })], [
+        "Policy",
+        h("code", null, told.dry_run.policy),
+      ], [
         "Next alarm",
         told.dry_run.alarm_at ? when(told.dry_run.alarm_at) : null,
       ]])
