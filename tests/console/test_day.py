@@ -94,7 +94,7 @@ async def test_a_day_is_in_the_persons_zone_and_shows_the_seam_of_daylight_savin
         await expect(table.get_by_role("row", name="NEVER").first).to_be_visible()
         await expect(table.get_by_role("row", name="LATER")).to_have_count(0)
         await page.get_by_role("link", name="6 h", exact=True).click()
-        await expect(page.get_by_text("6 h of the day")).to_be_visible()
+        await expect(page.get_by_text("28 Mar 13:00 – 19:00")).to_be_visible()
         assert "hours=6" in page.url
         await expect(page.get_by_role("link", name="Next 6 h →")).to_be_visible()
 

@@ -20,11 +20,12 @@ async def test_a_schedule_is_paused_and_that_is_undone_with_the_keyboard(visitin
         await page.get_by_role("button", name="Pause").press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("The next that would not:")
         await page.get_by_role("button", name="Pause hourly-report").press("Enter")
-        undo = page.get_by_role("button", name="Undo…")
+        undo = page.get_by_role("button", name="Undo", exact=True)
         await expect(undo).to_be_visible()
         assert (await shop.bt.schedules.get("hourly-report")).status == "paused"
         await undo.press("Enter")
-        await confirm(page, "Resume hourly-report")
+        await expect(page.get_by_text("Undone: Resume hourly-report.")).to_be_visible()
+        await page.keyboard.press("Escape")
         versions = page.get_by_role("table", name="Versions of the definition").get_by_role("row")
         await expect(versions).to_contain_text(["What changed", "resumed", "paused", "the oldest"])
         assert (await shop.bt.schedules.get("hourly-report")).status == "active"

@@ -86,7 +86,7 @@ async def test_an_intent_that_was_checked_very_often_still_has_its_versions(visi
         for _ in range(510):  # one page of the ledger looks at 500 segments
             await shop.bt.intents.fire("often", {"status": "condition_not_met"})
         page = await visit.open("/console/intents/often")
-        await expect(page.get_by_text("last 30 checks: ")).to_be_visible()
+        await expect(page.get_by_text("last 100 checks: ")).to_be_visible()
         versions = page.get_by_role("table", name="Versions of the definition, newest first")
         await expect(versions).to_contain_text("the oldest that is kept")
         await expect(page.get_by_text("pruned")).to_have_count(0)
