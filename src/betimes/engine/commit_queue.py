@@ -42,7 +42,7 @@ from betimes.core.errors import (
     UnknownKind,
     WakeFailed,
 )
-from betimes.core.instants import Instant, seconds
+from betimes.core.instants import Instant
 from betimes.core.segments import Recorded
 from betimes.core.streams import EffectId, StreamId
 from betimes.engine.alarm_lag import AlarmLagCounters
@@ -50,10 +50,11 @@ from betimes.engine.batch import Batch
 from betimes.engine.codecs import Kinds
 from betimes.engine.jobs import FairQueue, Job
 from betimes.engine.pass_queue import DuePass, PassQueue, SharedPass
-from betimes.engine.reports import Observer, Report, Reporter, storable_text
+from betimes.engine.reports import Observer, Report, Reporter
 from betimes.engine.settings import EngineSettings
 from betimes.engine.store import SEND, Store
 from betimes.engine.transactions import DueRequest, Result, Transactions, pause_collector
+from betimes.engine.wake_failures import WakeFailures
 
 HELD_MAX = 20
 """How often a job may find its streams held before its caller is told."""
@@ -65,9 +66,6 @@ PART_OF_ENDS = 4
 """The ends of calls have a quarter of every batch, whatever else waits."""
 ENDS_WAIT_MAX = 4_096
 """How many ends have only their part while alarms or calls wait; with more, leases might run out before them."""
-FAILURES_REMEMBERED_MAX = 10_000
-SNOOZE_ERROR_CHARS_MAX = 500
-"""Of what is kept of a failed wake's error."""
 _log = logging.getLogger("betimes")
 
 
@@ -77,7 +75,6 @@ class CommitQueue:
     def __init__(
         self, store: Store, transactions: Transactions, kinds: Kinds, settings: EngineSettings, report: Reporter
     ) -> None:
-        self._store = store
         self._transactions = transactions
         self._kinds = kinds
         self._settings = settings
@@ -92,7 +89,7 @@ class CommitQueue:
         """Whether somebody waited for the last batch."""
         self._under_way: Sequence[Job] = ()
         self._pass_under_way: SharedPass | None = None
-        self._failures: dict[StreamId, int] = {}
+        self._wake_failures = WakeFailures(store, settings, report)
         self._pause_s = 0.0
         self._work = asyncio.Event()
         self.idle = asyncio.Event()
@@ -326,9 +323,8 @@ class CommitQueue:
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Recorded):
                 self._end(job, result)
-                # Once it has worked, the next failure is the first again and rests the shortest time.
-                if self._failures and job.stream:
-                    self._failures.pop(job.stream, None)
+                if job.stream:
+                    self._wake_failures.forget(job.stream)
             elif result is None:
                 if keep_held:
                     self._hold(job, held)
@@ -358,24 +354,9 @@ class CommitQueue:
             self._report(Report("send_failed", job.send.handle, error))
         elif job.stream and isinstance(job.submission.command, Wake):
             self._report(Report("wake_failed", str(job.stream), error))
-            await self._snooze(job.stream, error)
+            await self._wake_failures.snooze(job.stream, error)
         elif job.is_internal:
             self._report(Report("job_failed", job.name, error))
-
-    async def _snooze(self, stream: StreamId, error: BetimesError) -> None:
-        # Forgetting only shortens the next rests, so a crude bound will do.
-        if len(self._failures) >= FAILURES_REMEMBERED_MAX:
-            self._failures.clear()
-        failures = self._failures[stream] = self._failures.get(stream, 0) + 1
-        rest_s = min(self._settings.snooze_min_s * 2 ** (failures - 1), self._settings.snooze_max_s)
-        try:
-            row = (await self._store.load([stream])).get(stream)
-            # The version is compared: a stream that moved since has another alarm, which this error is not about.
-            if row:
-                until = await self._store.now() + seconds(rest_s)
-                await self._store.snooze(stream, row.version, until, storable_text(str(error), SNOOZE_ERROR_CHARS_MAX))
-        except StoreError as failure:
-            self._report(Report("snooze_failed", str(stream), failure))
 
     async def _unavailable(self, jobs: list[Job], error: Unavailable) -> None:
         for job in jobs:
