@@ -323,7 +323,7 @@ class CommitQueue:
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Recorded):
                 self._end(job, result)
-                if job.stream:
+                if self._wake_failures.counts and job.stream:
                     self._wake_failures.forget(job.stream)
             elif result is None:
                 if keep_held:

@@ -21,19 +21,19 @@ class WakeFailures:
         self._store = store
         self._settings = settings
         self._report = report
-        self._counts: dict[StreamId, int] = {}
+        self.counts: dict[StreamId, int] = {}
+        """Empty as a rule, which spares whoever looks a call for every command."""
 
     def forget(self, stream: StreamId) -> None:
         """Count from the beginning: once it has worked, the next failure is the first again and rests the shortest."""
-        if self._counts:
-            self._counts.pop(stream, None)
+        self.counts.pop(stream, None)
 
     async def snooze(self, stream: StreamId, error: BetimesError) -> None:
         """Let a stream's alarm rest, unless the stream has moved on."""
         # Forgetting only shortens the next rests, so a crude bound will do.
-        if len(self._counts) >= FAILURES_REMEMBERED_MAX:
-            self._counts.clear()
-        count = self._counts[stream] = self._counts.get(stream, 0) + 1
+        if len(self.counts) >= FAILURES_REMEMBERED_MAX:
+            self.counts.clear()
+        count = self.counts[stream] = self.counts.get(stream, 0) + 1
         rest_s = min(self._settings.snooze_min_s * 2 ** (count - 1), self._settings.snooze_max_s)
         try:
             row = (await self._store.load([stream])).get(stream)
