@@ -13,26 +13,18 @@ from urllib.parse import unquote
 
 import msgspec
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, expect
 
 from betimes.app.betimes import Betimes
 from betimes.core.deciders import Wake
 from betimes.engine.virtual_clock import VirtualClock
 from tests.console.conftest import Visiting
-from tests.console.test_every_page import AXE, CONTRAST, RULES
+from tests.console.dialogs import check_dialog, is_write
 from tests.console.visits import Visit
 from tests.console.workshop import Workshop, workshop
 
 pytestmark = pytest.mark.browser
 Do = Callable[[Page], Awaitable[None]]
-MADE_OF = """() => {
-  const kept = ["role", "disabled", "type", "open", "aria-expanded"];
-  const of = (one) => `${one.tagName} ${one.getAttribute("class")} ${kept.map((name) => one.getAttribute(name))}`;
-  const parts = [...document.querySelectorAll("dialog[open] *")].map(of);
-  return parts.filter((part, place) => !parts.slice(0, place).includes(part)).join();
-}"""
-"""What the open dialog is made of: elements with their classes and states, each once."""
-LOOKED_AT: set[str] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,27 +115,6 @@ async def confirm(visit: Visit, bt: Betimes, act: Act) -> None:
 
 def note_of(title: str) -> str:
     return f"{title} – 5 € „zu viel\N{LEFT DOUBLE QUOTATION MARK}"
-
-
-def is_write(request: Request) -> bool:
-    return request.method != "GET" and "betimes-dry-run" not in request.headers
-
-
-async def check_dialog(page: Page) -> None:
-    """Find what axe finds in the open dialog, in light and dark, unless one that is made of the same was looked at."""
-    made_of = await page.evaluate(MADE_OF)
-    if made_of in LOOKED_AT:
-        return
-    LOOKED_AT.add(made_of)
-    if await page.evaluate("typeof axe") == "undefined":
-        await page.evaluate(AXE)
-    for scheme, rules in (("light", RULES), ("dark", CONTRAST)):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        options = {"runOnly": rules, "resultTypes": ["violations"], "preload": False}
-        found = await page.evaluate(
-            "(options) => axe.run('dialog[open]', options).then((found) => found.violations)", options
-        )
-        assert [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found] == [], scheme
 
 
 # -- what is asked before
