@@ -90,7 +90,7 @@ async def test_what_waits_stands_in_one_list_in_the_order_of_time(town: Served, 
         )
         told = await town.bt.ledger.upcoming_items(limit=200)
         await expect(page.get_by_role("table", name=re.compile("^Waiting"))).to_have_count(1)
-        shown = await rows.locator("time").evaluate_all("(all) => all.map((one) => one.dateTime)")
+        shown = await rows.evaluate_all("(all) => all.map((one) => one.dateTime)")
         assert [datetime.fromisoformat(one) for one in shown] == sorted(item.at for item in told.items)
 
 

@@ -55,7 +55,8 @@ async def test_rows_are_walked_with_the_arrow_keys_and_ranges_with_brackets(town
 async def test_counts_and_trends_are_those_of_the_range_that_is_asked_for(town: Served, visiting: Visiting) -> None:
     """A day is usual; since earlier than that the range is as long as it must be, and since later as short as it is."""
     async with visiting(town.address) as visit:
-        points = {}
+        points: dict[str, int] = {}
+        counted: list[int] = []
         for since, name in (("-3h", "24 h"), ("-5d", "7 d")):
             page = await visit.follow(f"/console?from={since}") if points else await visit.open("/console?from=-3h")
             await expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "true")
@@ -63,8 +64,8 @@ async def test_counts_and_trends_are_those_of_the_range_that_is_asked_for(town: 
             points[since] = (line or "").count("L") + 1
             counted = [int(await one.inner_text()) for one in await page.locator(".tile-value").all()]
         assert points == {"-3h": 7, "-5d": 41}  # by half hours, and by three hours, with the step that is under way
-        since, until = datetime(2026, 3, 23, 15, tzinfo=UTC), datetime(2026, 3, 28, 18, tzinfo=UTC)
-        told = await town.bt.ledger.stats(since=since, until=until, step="3h")
+        begin, end = datetime(2026, 3, 23, 15, tzinfo=UTC), datetime(2026, 3, 28, 18, tzinfo=UTC)
+        told = await town.bt.ledger.stats(since=begin, until=end, step="3h")
         assert sum(counted) == sum(cell.count for cell in told.cells)
 
 
