@@ -33,7 +33,7 @@ def test_the_kernel_example_prints_what_the_readme_shows() -> None:
     printed = printed_by("kernel.py")
     for line in shown_lines("README.md", "once in two hours:"):
         assert line in printed, line
-    assert "demo/person/ann at version 3: its digest does not fit its content" in printed
+    assert "demo/person/ann at version 3: its digest does not match its content" in printed
 
 
 PAGES = {

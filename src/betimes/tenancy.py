@@ -41,7 +41,7 @@ class Tenancy:
     def with_note(self, note: str) -> Tenancy:
         """Return the same services, so that all that is asked of them is recorded with the reason for it."""
         if not isinstance(note, str):
-            raise Invalid("a note is a text", (("note", "must be a text"),))
+            raise Invalid("a note must be a string", (("note", "must be a text"),))
         return Tenancy(
             self.engine,
             msgspec.structs.replace(self.caller, note=note),

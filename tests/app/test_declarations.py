@@ -82,7 +82,7 @@ def test_an_object_in_the_wrong_place_is_told_without_its_address() -> None:
     ("decorator", "settings", "told"),
     [
         ("schedule", {"cron": "0 8 * * *", "target": {"kind": "sweep"}}, "target; its target is the function"),
-        ("schedule", {"cron": "0 8 * * *", "colour": 1}, "colour; known are asset_selection, "),
+        ("schedule", {"cron": "0 8 * * *", "colour": 1}, "colour; known: asset_selection, "),
         ("schedule", {"cron": "0 8 * * *", "zone": "UTC"}, r"zone; did you mean tz\?"),
         ("schedule", {"cron": "0 8 * * *", "timezon": "UTC"}, r"timezon; did you mean timezone\?"),
         ("sensor", {"target": {"kind": "sweep"}, "colour": 1, "sensor_type": "push"}, "colour, sensor_type"),

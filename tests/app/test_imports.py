@@ -27,5 +27,5 @@ def test_a_module_that_imports_what_is_not_there_fails_by_that_name(
 
 @pytest.mark.parametrize(("place", "meant"), [("shop.py:bt", "shop:bt"), ("./web/shop.py:bt", "web.shop:bt")])
 def test_a_file_is_answered_with_its_module(place: str, meant: str) -> None:
-    with pytest.raises(Invalid, match=f"say its module: {meant}$"):
+    with pytest.raises(Invalid, match=f"write its module: {meant}$"):
         import_object(place, "an application", "shop:bt")

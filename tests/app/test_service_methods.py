@@ -29,7 +29,7 @@ CALLED_WITH_AN_ID: dict[str, Callable[[Betimes], Any]] = {
 @pytest.mark.parametrize("name", CALLED_WITH_AN_ID)
 async def test_an_id_in_place_of_a_stream_is_refused(name: str) -> None:
     async with Betimes("memory://", clock=VirtualClock()) as bt:
-        with pytest.raises(Invalid, match=r"is not a StreamId|is not the record of a command"):
+        with pytest.raises(Invalid, match=r"is not a StreamId|is not a Recorded"):
             await CALLED_WITH_AN_ID[name](bt)
 
 

@@ -157,7 +157,7 @@ def test_an_expression_is_said_in_english(cron: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("cron", "told"),
     [
-        ("x", "it has 1 field; write 5, or 6 with seconds first"),
+        ("x", "it has 1 field; write 5, or 6 with the seconds first"),
         ("0 25 * * *", "its hour '25' is wrong; 0–23"),
         ("0 8 * * mon-fry", "its day-of-week 'MON-FRY' is wrong; 0–7 or SUN–SAT"),
         ("0 0 30 2 *", "its day-of-month '30' is wrong; 1–31 or L, and a day that its months have"),

@@ -100,8 +100,8 @@ def test_a_named_application_whose_last_decorator_was_removed_fires_no_longer(tm
         ("shop:app", "NOT_FOUND", "the module 'shop' has no 'app'; there is bt"),
         ("shop:__name__", "INVALID", "shop:__name__ is not a Betimes but str; there is bt"),
         ("json:bt", "NOT_FOUND", "the module 'json' has no 'bt'; json has nothing that is an application"),
-        ("shoop:bt", "NOT_FOUND", "there is no module 'shoop' to take 'bt' from; looked in "),
-        ("shop", "INVALID", "say module:name, such as shop:bt"),
+        ("shoop:bt", "NOT_FOUND", "there is no module 'shoop' to import 'bt' from; looked in "),
+        ("shop", "INVALID", "write module:name, such as shop:bt"),
     ],
 )
 def test_an_application_that_is_not_there_is_told_with_those_that_are(
@@ -115,7 +115,7 @@ def test_an_application_that_is_not_there_is_told_with_those_that_are(
 def test_virtual_time_of_an_application_is_said_in_its_code(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(PLAIN)
     refused = command("serve", "--app", "shop:bt", "--virtual-clock", "2026-01-01T00:00:00Z", folder=tmp_path)
-    assert (refused.code, "clock=VirtualClock(…) in its Betimes" in refused.err) == (STATUS["INVALID"][1], True)
+    assert (refused.code, "clock=VirtualClock(…) to its Betimes" in refused.err) == (STATUS["INVALID"][1], True)
     (tmp_path / "shop.py").write_text(
         "from betimes import Betimes, VirtualClock\n"
         'bt = Betimes("memory://", clock=VirtualClock("2026-01-01T00:00:00Z"))\n'

@@ -157,7 +157,7 @@ def test_changes_of_a_policy_are_listed_and_rolled_back(tmp_path: Path) -> None:
     assert [one["restores"] for one in told["items"]] == [1, None, None]
     assert betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path).code == 0
     refused = betimes("policy", "rollback", "--tenant", "acme", folder=tmp_path)
-    assert (refused.code, "could be rolled back" in refused.err) == (STATUS["REFUSED"][1], True)
+    assert (refused.code, "left to roll back" in refused.err) == (STATUS["REFUSED"][1], True)
     assert betimes("policy", "history", folder=tmp_path).out.strip() == "No policy was set for the deployment."
     none = betimes("policy", "history", "--tenant", "other", folder=tmp_path).out
     assert none.strip() == "No overrides were set."
@@ -204,7 +204,7 @@ def test_verify_names_what_was_changed(tmp_path: Path) -> None:
     assert "alarm_at" in found.json["findings"][0]["what"]
     status = betimes("status", folder=tmp_path)
     assert "by cli, all tenants: 1 finding" in status.out
-    assert "not as the ledger says: run `betimes verify`" in status.out
+    assert "not as the ledger says; run `betimes verify`" in status.out
 
 
 def test_a_verification_is_put_on_record_unless_that_is_not_wanted(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_verification_is_put_on_record_unless_that_is_not_wanted(tmp_path: Pat
     first = betimes("verify", "--no-record", "--json", folder=tmp_path).json
     assert betimes("status", "--json", folder=tmp_path).json["verifications"] == []
     status = betimes("status", folder=tmp_path).out
-    assert "never, as far as is on record" in status
+    assert "never, according to the ledger" in status
     assert "rang      nothing (last 24 hours)" in status
     again = betimes("verify", "--json", folder=tmp_path).json
     assert again["head"] == first["head"], "without a record nothing was written, and one comes behind what it is about"
@@ -319,7 +319,7 @@ def test_every_refusal_has_its_exit_code(tmp_path: Path, words: tuple[str, ...],
     ("words", "says"),
     [
         (("explain", "n4"), "it looks like kind:id:version; try betimes why n4"),
-        (("day", "ana", "--date", "tomorrow"), "'tomorrow' is no day; write it as 2026-11-17"),
+        (("day", "ana", "--date", "tomorrow"), "'tomorrow' is not a date; write it like 2026-11-17"),
     ],
 )
 def test_a_word_that_is_not_understood_is_refused_with_the_next_step(

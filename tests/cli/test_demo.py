@@ -63,7 +63,7 @@ def test_all_five_domains_are_at_work(tmp_path: Path) -> None:
         lines = [*islice(days, 12)]
         assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
         process.send_signal(signal.SIGINT)
-        summary = {line["what"] for line in told if line["scene"] == "What the town's days came to"}
+        summary = {line["what"] for line in told if line["scene"] == "The town's days in numbers"}
     assert process.returncode == 0
     assert {"automation", "intents", "notifications", "runs", "scores"} <= summary
 

@@ -125,7 +125,7 @@ def test_a_run_that_never_met_the_gate_is_explained_by_who_asked_for_it(tmp_path
     [tick] = betimes("schedule", "ticks", "morning", "--json", folder=tmp_path).json["items"]
     said = betimes("run", "show", tick["run_id"], folder=tmp_path)
     assert said.code != 0
-    assert "asked for a handler, which the gate does not judge; betimes why morning says how it went" in said.err
+    assert "started a handler, which the gate does not judge; see betimes why morning" in said.err
 
 
 def test_status_counts_calls_that_fail_and_names_the_process_that_is_missing(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_status_counts_calls_that_fail_and_names_the_process_that_is_missing(tmp
         bt.advance(to="2026-11-17T06:06:10Z")
     said = betimes("status", folder=tmp_path).out
     assert "  effects   1 pending, 1 of them failing, 1 dead letter\n" in said
-    assert "  ! 1 call failed and is tried again: see last_error in `betimes effects list --status pending`\n" in said
+    assert "  ! 1 call failed and is retried: see last_error in `betimes effects list --status pending`\n" in said
     assert (
-        "  ! nobody takes handler:schedule.morning: 1 call waits for a process that has it; "
+        "  ! no process has handler:schedule.morning: 1 call waits for one that does; "
         "start `betimes serve --app module:name`\n" in said
     )
 

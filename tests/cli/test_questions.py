@@ -42,7 +42,7 @@ def test_the_status_says_what_is_late_and_that_nobody_works(folder: Path) -> Non
     said = betimes("status", folder=folder)
     assert said.code == 0, said.err
     assert "tenant default" in said.out
-    assert "no process works: start betimes serve or worker" in said.out
+    assert "no process is running: start betimes serve or worker" in said.out
     told = betimes("status", "--json", folder=folder).json
     # By the real clock: ana's message and the schedule, and a day after the recording the start of the run too.
     assert told["backlog"]["alarms_due"] in (2, 3)
@@ -154,13 +154,13 @@ def test_a_day_of_a_person_has_the_runs_of_the_account_of_that_name(tmp_path: Pa
 def test_a_day_of_an_account_is_shown_where_no_person_has_its_name(folder: Path) -> None:
     said = betimes("day", "acct-7", "--date", "2026-11-17", folder=folder)
     told, *day = said.out.splitlines()
-    assert told == "No person is called acct-7. This is the day of the account, as with --account:"
+    assert told == "There is no person acct-7. This is the day of the account, as with --account:"
     assert day == betimes("day", "acct-7", "--account", "--date", "2026-11-17", folder=folder).out.splitlines()
     assert any("sig-1" in line and "ALLOW" in line for line in day)
     told = betimes("day", "acct-7", "--date", "2026-11-17", "--json", folder=folder).json
     assert [item["segment_id"] for item in told["items"]] == ["account:acct-7:1"]
     quiet = betimes("day", "ana", "--account", "--date", "2026-11-17", folder=folder).out
-    assert "No person" not in quiet
+    assert "There is no person" not in quiet
 
 
 def test_a_day_of_an_account_tells_its_cooldown_from_the_debounce_of_a_type(tmp_path: Path) -> None:

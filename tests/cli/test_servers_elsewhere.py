@@ -227,11 +227,11 @@ def test_a_command_that_writes_names_the_route_instead(server: Server, tmp_path:
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
-        (200, b"<html>", "answers, and not as betimes does"),
-        (200, b'{"items": 1}', "answers, and not as betimes does"),
-        (200, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers, and not as betimes does"),
-        (502, b"<html>", "answers with 502, and not as betimes does"),
-        (502, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers with 502, and not as betimes does"),
+        (200, b"<html>", "answers, but not like a betimes server"),
+        (200, b'{"items": 1}', "answers, but not like a betimes server"),
+        (200, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers, but not like a betimes server"),
+        (502, b"<html>", "answers with 502, but not like a betimes server"),
+        (502, b'{"other": ' + b"[" * 9_000 + b"]" * 9_000 + b"}", "answers with 502, but not like a betimes server"),
         (422, b'{"code": "INVALID", "detail": "no such day", "errors": [{"message": "odd"}]}', "no such day"),
     ],
 )
@@ -347,10 +347,10 @@ def test_a_server_with_keys_is_shown_one(tmp_path: Path) -> None:
     key = str(secret)
     with serving("serve", "--port", "0", folder=tmp_path) as server:
         unknown = betimes("why", "sig-1", "--url", server.url, folder=tmp_path)
-        assert "the server wants a key; give one with --api-key or BETIMES_KEY" in unknown.err
+        assert "the server needs a key; give one with --api-key or BETIMES_KEY" in unknown.err
         assert "Authorization" not in unknown.err
         ended = betimes("why", "sig-1", "--url", server.url, "--api-key", "bt_none", folder=tmp_path)
-        assert "does not know this key" in ended.err
+        assert "the key is unknown, expired or revoked" in ended.err
         known = betimes("why", "sig-1", "--url", server.url, folder=tmp_path, BETIMES_KEY=key)
         assert "acct-7 was allowed to run for a SIGNAL_ARRIVED (sig-1)" in known.out, known.err
         status = betimes("status", "--url", server.url, "--api-key", key, folder=tmp_path)

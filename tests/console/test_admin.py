@@ -91,7 +91,7 @@ async def test_everything_is_held_and_let_go_and_an_incident_is_opened(visiting:
         await confirm(page, "Hold notifications, runs, intents, automation")
         await expect(page.get_by_role("region", name="Hold")).to_contain_text("a wrong template")
         assert (await ask(own.address, "GET", "/v1/hold"))["held"] is True
-        await page.get_by_role("button", name="Let everything fire again…").click()
+        await page.get_by_role("button", name="End the hold…").click()
         await confirm(page, "End the hold")
         await expect(page.get_by_role("region", name="Hold")).to_contain_text("Nothing is held.")
         await visit.open("/console/admin")

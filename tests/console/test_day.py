@@ -68,7 +68,7 @@ async def test_why_a_person_was_not_told_something_is_found_with_the_keyboard_on
         await expect(page.get_by_label("quiet_hours: bound")).to_contain_text(
             "Quiet hours last until 07:00 in Europe/Berlin."
         )
-        changes = page.get_by_role("region", name="What would have had to be different")
+        changes = page.get_by_role("region", name="What would have changed the answer")
         await expect(changes).to_contain_text("Re-deciding reproduced the recorded verdict")
         await expect(changes.get_by_role("heading", name="The person")).to_be_visible()
 

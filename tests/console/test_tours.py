@@ -42,7 +42,7 @@ async def test_find_why_somebody_was_not_told(means: Means, town: Served, visiti
         await person.open_why(rows.filter(has_text="repeats an earlier one, exactly").first)
         rules = page.get_by_role("region", name="The rules, in order")
         await expect(rules.get_by_label(re.compile(": bound$"))).to_contain_text("repeats an earlier one")
-        different = page.get_by_role("region", name="What would have had to be different")
+        different = page.get_by_role("region", name="What would have changed the answer")
         await expect(different).to_contain_text("Re-deciding reproduced the recorded verdict")
         await take_picture(page, "why", means)
 

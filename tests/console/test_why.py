@@ -31,7 +31,7 @@ def why(segment_id: str) -> str:
 
 async def open_alternatives(page: Page) -> str:
     """Wait until the segment has been decided again, and return what is said about it."""
-    part = page.get_by_role("region", name="What would have had to be different")
+    part = page.get_by_role("region", name="What would have changed the answer")
     await part.get_by_text("Re-deciding reproduced the recorded verdict").wait_for()
     return await part.inner_text()
 

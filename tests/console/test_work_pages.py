@@ -101,7 +101,7 @@ async def test_a_cursor_is_reset_only_if_nothing_moved_it_since(visiting: Visiti
         await shop.bt.advance(by_s=1800)
         await _ask_for_cursor(page, '{"looked": 0}')
         dialog = page.get_by_role("dialog", name="Reset the cursor of inventory")
-        await expect(dialog.get_by_role("alert")).to_contain_text("It was changed since")
+        await expect(dialog.get_by_role("alert")).to_contain_text("The version has changed")
         visit.excuse("412")
         await page.keyboard.press("Escape")
         await page.reload()

@@ -105,7 +105,7 @@ def test_what_lies_on_top_is_what_counts(base: dict[str, Any], over: dict[str, A
 
 
 def test_an_unknown_section_is_refused_with_those_that_are_known() -> None:
-    assert refused({"rnus": {}}) == {"rnus": "no such section; known are inbox, runs"}
+    assert refused({"rnus": {}}) == {"rnus": "no such section; known: inbox, runs"}
 
 
 def test_every_bad_path_is_named_at_once() -> None:

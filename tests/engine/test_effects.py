@@ -252,7 +252,9 @@ async def test_calls_that_nobody_can_carry_out_are_reported_once(backend: Backen
             await w.engine.tick()
             w.clock.advance(61)
         assert orphans(w) == ["handler:greet"]
-        assert str(w.reports[-1].error).startswith("1 call was taken by nobody for a minute; start a process")
+        assert str(w.reports[-1].error).startswith(
+            "1 call was not claimed by any process for a minute; start a process"
+        )
         assert "(`betimes serve --app module:name`)" in str(w.reports[-1].error)
         await w.store.lease_calls(["handler:greet"], 10)
         await w.engine.tick()

@@ -108,7 +108,7 @@ async def test_a_tenant_may_not_take_all_the_room_of_the_queue() -> None:
         answers = await asyncio.gather(*flood, return_exceptions=True)
     refused = [answer for answer in answers if isinstance(answer, Overloaded)]
     assert len(refused) == 5
-    with pytest.raises(Overloaded, match="'loud' wait, which is its bound"):
+    with pytest.raises(Overloaded, match="'loud' are waiting, which is its limit"):
         raise refused[0]
 
 

@@ -255,7 +255,7 @@ def test_settings_that_cannot_work_are_refused(setting: Any) -> None:
 
 
 def test_names_that_cannot_work_are_refused() -> None:
-    with pytest.raises(Invalid, match="needs a name"):
+    with pytest.raises(Invalid, match="a name that no other process"):
         Engine(MemoryStore(VirtualClock()), SAMPLE, name="", sections=SECTIONS)
     with pytest.raises(Invalid, match="'send' is reserved"):
         Engine(MemoryStore(VirtualClock()), SAMPLE, name="one", sections=SECTIONS, executors={"send": print})  # type: ignore[dict-item]

@@ -93,8 +93,8 @@ async def test_a_repair_is_named_before_and_seen_in_history_after(store: str, tm
         await damage(bt, database)
         told = {id: one.remedy or "" for id, one in (await found_in(bt, repair=False)).items()}
         assert told.keys() == {"row", "past", "both", "newer", "index"}
-        assert ("written again" in told["row"], "written again" in told["index"]) == (True, True)
-        assert ("goes on from the state" in told["past"], "set aside" in told["both"]) == (True, True)
+        assert ("rebuilt from its history" in told["row"], "written again" in told["index"]) == (True, True)
+        assert ("continues from the state" in told["past"], "set aside" in told["both"]) == (True, True)
         assert told["newer"] == ""
         before = {id: await bt.scores.get(id) for id in ("past", "index", "sound")}
 
@@ -146,7 +146,7 @@ def test_the_command_says_what_is_wrong_mends_it_and_exits_accordingly(tmp_path:
     looked = command(*words, "--json", folder=tmp_path)
     assert (looked.code, looked.json["wrong"], looked.json["mended"]) == (65, 1, 0)
     assert looked.json["rows"][0]["stream"] == "default/score/u"
-    assert "written again" in command(*words, folder=tmp_path).out
+    assert "rebuilt from its history" in command(*words, folder=tmp_path).out
     mended = command(*words, "--repair", "--json", folder=tmp_path)
     assert (mended.code, mended.json["mended"], mended.json["left"]) == (0, 1, 0)
     assert command(*words, folder=tmp_path).code == 0

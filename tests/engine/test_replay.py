@@ -118,11 +118,11 @@ async def test_retention_cannot_be_negative(backend: Backend, tmp_path: Path) ->
 
 CORRUPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "events": ("gate:g1 at version 2", {"events": '[{"type":"Admitted","visitor":"eve","at":1}]'}),
-    "command": ("its digest does not fit", {"command": '{"type":"Knock","visitor":"eve"}'}),
-    "verdict": ("its digest does not fit", {"verdict": '{"answer":"NOW","reasons":["WELCOME"]}'}),
-    "reply": ("its digest does not fit", {"reply": "1"}),
-    "actor": ("its digest does not fit", {"actor": "eve"}),
-    "at": ("its digest does not fit", {"at": 1}),
+    "command": ("its digest does not match", {"command": '{"type":"Knock","visitor":"eve"}'}),
+    "verdict": ("its digest does not match", {"verdict": '{"answer":"NOW","reasons":["WELCOME"]}'}),
+    "reply": ("its digest does not match", {"reply": "1"}),
+    "actor": ("its digest does not match", {"actor": "eve"}),
+    "at": ("its digest does not match", {"at": 1}),
     "prev": ("its link to the segment before it is broken", {"prev": "0" * 64}),
     "digest": ("its link to the segment before it is broken", {"digest": "0" * 64}),
     "stream": ("it is of evil/gate/g1, not of this stream", {"stream": StreamId("evil", "gate", "g1")}),
@@ -159,7 +159,7 @@ async def test_a_corrupted_row_is_named(column: str, tmp_path: Path) -> None:
         w.store.database.rows[GATE] = replace(row, **{column: wrong})
         report = await verify(w.store, w.engine.kinds)
         assert [str(finding) for finding in report.findings] == [
-            f"acme/gate/front at version 2: the row's {column} is not what its history gives"
+            f"acme/gate/front at version 2: the row's {column} differs from what its history gives"
         ]
 
 

@@ -81,12 +81,12 @@ async def test_a_whole_earlier_database_is_told_from_a_head_noted_elsewhere(stor
 KEPT = ("policy", "key", "effect", "head")
 """The head last: PostgreSQL counts every effect that is put back."""
 DAMAGES = {
-    "a policy that was changed": ("UPDATE policy SET body = '{}'", "not the one it is named after"),
+    "a policy that was changed": ("UPDATE policy SET body = '{}'", "does not match its fingerprint"),
     "a policy that was removed": ("DELETE FROM policy", "segments name it"),
-    "a key that was removed": ("DELETE FROM key WHERE key = 'k-001'", "idempotency key is not there"),
-    "a key that leads elsewhere": ("UPDATE key SET version = 77 WHERE key = 'k-001'", "leads to no segment"),
+    "a key that was removed": ("DELETE FROM key WHERE key = 'k-001'", "idempotency key is missing"),
+    "a key that leads elsewhere": ("UPDATE key SET version = 77 WHERE key = 'k-001'", "no segment has this"),
     "an effect that was removed": ("DELETE FROM effect WHERE kind = 'schedule'", "effects were recorded"),
-    "an effect of no segment": ("UPDATE effect SET version = 99 WHERE kind = 'schedule'", "its segment is not there"),
+    "an effect of no segment": ("UPDATE effect SET version = 99 WHERE kind = 'schedule'", "its segment is missing"),
     "an effect that stands wrong": ("UPDATE effect SET status = 'done' WHERE kind = 'schedule'", "contradict"),
     "a schema": ("UPDATE stream SET schema = 0 WHERE kind = 'score'", "the row's schema"),
     "an instant of creation": ("UPDATE stream SET created_at = 1 WHERE kind = 'score'", "the row's created_at"),

@@ -131,8 +131,8 @@ async def test_a_wrong_parameter_is_named_with_what_may_be_chosen() -> None:
     [
         ("/v1/ledger?domain=runs", "did you mean kind?"),
         ("/v1/ledger?limt=1", "did you mean limit?"),
-        ("/v1/ledger?xyz=1", "known are "),
-        ("/v1/clock?at=1", "there is none"),
+        ("/v1/ledger?xyz=1", "known: "),
+        ("/v1/clock?at=1", "none is defined"),
     ],
 )
 async def test_a_parameter_that_is_not_there_is_told_with_those_that_are(path: str, says: str) -> None:

@@ -71,7 +71,7 @@ async def test_an_unknown_tier_is_422_wherever_it_is_sent() -> None:
                 del body["idempotency_key"]
             bad = await s.client("POST", path, body)
             assert (bad.status, bad.json["code"], bad.json["errors"][0]["path"]) == (422, "INVALID", "tenant_tier")
-            assert bad.json["errors"][0]["message"] == "no such tier: gold; known are none"
+            assert bad.json["errors"][0]["message"] == "no such tier: gold; known: none"
 
 
 async def test_the_key_may_come_in_the_header_and_must_not_differ() -> None:

@@ -80,7 +80,7 @@ def test_whoever_takes_one_thing_is_given_one() -> None:
 
 def test_a_source_that_no_trigger_asks_for_is_refused_where_it_is_declared() -> None:
     bt = Betimes("memory://")
-    with pytest.raises(Invalid, match="no such source: prise; known are price, portfolio, last_interaction"):
+    with pytest.raises(Invalid, match="no such source: prise; known: price, portfolio, last_interaction"):
         bt.source("prise")
 
 

@@ -113,7 +113,7 @@ async def test_a_verification_that_cannot_be_recorded_says_so_and_an_empty_datab
         assert await bt.engine.store.load([StreamId("nobody", "operation", "verification")]) == {}
         engine = bt.engine
     await record_verification(engine, report, tenant=None, kind=None, actor="ann")
-    assert "it could not be put on record" in report.notes[-1]
+    assert "the result could not be recorded" in report.notes[-1]
 
 
 async def test_findings_are_counted_and_named_by_their_record() -> None:

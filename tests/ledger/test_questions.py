@@ -80,7 +80,7 @@ async def test_the_word_of_an_outcome_is_the_same_in_lists_explanations_and_alte
             word = why["verdict"]["outcome"]
             compared[why["kind"]] += 1
             assert word in words, segment_id
-            judged = "because of " if why["verdict"]["reasons"] else "without a rule being asked, "
+            judged = "because of " if why["verdict"]["reasons"] else "without checking a rule, "
             assert why["summary"].startswith(f"{word} {judged}"), why["summary"]
             told = await get(client, f"/v1/explain/{segment_id}/alternatives")
             if why["verdict"]["reasons"]:
@@ -374,7 +374,7 @@ async def test_a_stream_is_verified_and_what_is_wrong_is_named(
         monkeypatch.setattr(bt.engine.store, "history", read_changed)
         found = await get(client, "/v1/streams/inbox/u-8/verification")
         assert not found["sound"]
-        assert "digest does not fit" in found["findings"][0]["what"]
+        assert "digest does not match" in found["findings"][0]["what"]
         monkeypatch.setattr("betimes.ledger.stream_list.VERIFIED_MAX", 0)
         refused = await client("GET", "/v1/streams/inbox/u-8/verification")
         assert (refused.status, refused.json["code"]) == (409, "HISTORY_TOO_LONG")

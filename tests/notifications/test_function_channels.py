@@ -240,7 +240,7 @@ async def test_a_function_takes_the_place_of_the_log_and_of_nothing_else() -> No
             await bt.open()
             await bt.close()
             continue
-        with pytest.raises(Invalid, match="say it in one place only") as refused:
+        with pytest.raises(Invalid, match="declare each in one place only") as refused:
             await bt.open()
         assert refused.value.problems == (("channels.push", "the application declares @bt.channel"),)
 
@@ -254,5 +254,5 @@ def test_a_channel_that_cannot_be_is_refused_where_it_is_declared(name: str, ent
         Betimes("memory://").channel(name, **entry)
     bt = Betimes("memory://")
     bt.channel("push")(print)
-    with pytest.raises(Invalid, match="there is a channel 'push' already"):
+    with pytest.raises(Invalid, match="a channel named 'push' exists already"):
         bt.channel("push")(print)

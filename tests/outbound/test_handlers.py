@@ -99,13 +99,13 @@ def test_a_name_registered_twice_is_refused(handlers: Handlers) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", ".a", "a\n", "a" * 65])
 def test_a_name_no_target_can_have_is_refused(handlers: Handlers, name: str) -> None:
-    with pytest.raises(Invalid, match="not a handler's name"):
+    with pytest.raises(Invalid, match="not a valid handler name"):
         handlers.handler(name)
 
 
 def test_a_function_that_takes_neither_one_nor_two_arguments_is_refused(handlers: Handlers) -> None:
     for function in (lambda: None, lambda a, b, c: None, lambda *, payload: None):
-        with pytest.raises(Invalid, match="must take one value"):
+        with pytest.raises(Invalid, match="must take one argument"):
             handlers.handler("brief")(function)
     assert handlers.executors() == {}
 

@@ -132,7 +132,7 @@ def test_an_unknown_tier_is_no_way_around_a_budget(runs: dict[str, Any], tier_fr
     scenario = account(**runs, tier_from=tier_from).when(signal(tenant_tier="fre"), key="k")
     scenario.then_refused("UNKNOWN_TIER")
     assert isinstance(scenario.outcome, Refusal)
-    assert scenario.outcome.message == f"no such tier: fre; known are {'free' if runs else 'none'}"
+    assert scenario.outcome.message == f"no such tier: fre; known: {'free' if runs else 'none'}"
 
 
 def test_the_tier_is_the_tenants_own_unless_the_policy_leaves_it_to_the_caller() -> None:

@@ -126,7 +126,7 @@ async def test_an_unknown_tier_is_refused_with_the_known_ones(backend: Backend, 
     async with runs_world(backend, tmp_path, runs={"tiers": {"pro": {}, "free": {}}, "tier": "free"}) as w:
         with pytest.raises(Invalid) as caught:
             await w.trigger("k1", tenant_tier="gold")
-        assert caught.value.problems == (("tenant_tier", "no such tier: gold; known are free, pro"),)
-        with pytest.raises(Invalid, match="known are free, pro"):
+        assert caught.value.problems == (("tenant_tier", "no such tier: gold; known: free, pro"),)
+        with pytest.raises(Invalid, match="known: free, pro"):
             await w.runs.evaluate(EvaluateRequest(account_id="acct", trigger_type="SIGNAL_ARRIVED", tenant_tier="gold"))
         assert (await w.trigger("k1", tenant_tier="pro")).result == "ALLOW"

@@ -233,5 +233,5 @@ async def test_what_does_not_fit_into_one_message_is_refused() -> None:
     async with two_stores() as (one, _):
         await commit(one, moved(A, 1, 0))
         policy = Changes(policies={"0123456789abcdef": "{}"})
-        with pytest.raises(Unavailable, match="more is written than fits"):
+        with pytest.raises(Unavailable, match="more than fits into one message"):
             await commit_presumed(one, policy)

@@ -65,7 +65,7 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_while(caplog: pytest
             assert clock() == (START + machine.elapsed if minute < 5 else machine.wall())
     assert [record.message.split(",")[0] for record in caplog.records] == [
         "the clock was stepped ahead by 3600 s",
-        "the clock stays at 2026-01-05T10:05:00Z and is believed now",
+        "the clock stays at 2026-01-05T10:05:00Z and is trusted now",
     ]
 
 

@@ -39,7 +39,7 @@ def hold(
     """
     asked = _asked(domain, until, reason)
     if end and (domain or until):
-        raise Invalid("to end a hold says nothing of domains or instants; leave --domain and --until out")
+        raise Invalid("--end takes neither --domain nor --until; leave them out")
 
     async def work(bt: Tenancy) -> HoldStatus:
         if end:

@@ -51,7 +51,7 @@ def show_(section: str | None = None, /, *, at: Tenant = TENANT) -> None:
     told = on(target, work)
     if section is not None and section not in told["effective"]:
         known = ", ".join(sorted(told["effective"]))
-        raise Invalid(f"there is no section {section!r}; known are {known}", (("section", f"one of {known}"),))
+        raise Invalid(f"there is no section {section!r}; known: {known}", (("section", f"one of {known}"),))
     body = told["effective"] if section is None else {section: told["effective"][section]}
     show_json({**told, "effective": body})
 
@@ -97,8 +97,8 @@ def _sentences(found: PolicyCheck) -> Iterator[str]:
         yield "The policy is refused:"
         yield from (f"  {error.path}: {error.message}" for error in found.errors)
         return
-    yield f"The policy can work; its fingerprint is {found.fingerprint}."
-    yield from _tell_changes(found, "It is what is in force.")
+    yield f"The policy is valid; its fingerprint is {found.fingerprint}."
+    yield from _tell_changes(found, "It is the policy in force.")
 
 
 def _tell_changes(told: PolicyCheck | AppliedPolicy, none: str) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _applied_sentences(told: AppliedPolicy) -> Iterator[str]:
         yield f"{whose} was in force already, as {named}"
         return
     yield f"{whose} is in force as {named}"
-    yield from _tell_changes(told, "It sets nothing that was not so already.")
+    yield from _tell_changes(told, "It changes nothing.")
     yield f"To undo it: {told.undo}"
 
 

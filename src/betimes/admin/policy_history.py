@@ -100,7 +100,7 @@ class PolicyHistory(Service):
         body = await self.engine.store.policy(fingerprint)
         if body is None or not await self._was_decided_by(fingerprint, segment_id):
             hint = "" if segment_id else "; give the segment_id of one that does"
-            raise NotFound(f"no segment that was looked at names a policy {fingerprint[:80]!r}{hint}")
+            raise NotFound(f"no segment that was searched names the policy {fingerprint[:80]!r}{hint}")
         return NamedPolicy(fingerprint, msgspec.json.decode(body))
 
     async def _was_decided_by(self, fingerprint: str, segment_id: str | None) -> bool:
@@ -163,7 +163,7 @@ class PolicyHistory(Service):
             return _version_view(search.found, None, False)
         if search.wanted == 0 and fingerprint is None:
             if version is None and not state.policy:
-                raise Refused("NOTHING_TO_ROLL_BACK", "no change of the policy is left that could be rolled back")
+                raise Refused("NOTHING_TO_ROLL_BACK", "there is no change of the policy left to roll back")
             if state.policy_version:
                 return _no_overrides()
         sought = " ".join(str(name) for name in (search.wanted, fingerprint) if name is not None)
@@ -171,7 +171,7 @@ class PolicyHistory(Service):
             raise Refused(
                 "POLICY_TOO_FAR_BACK",
                 f"the policy {sought} is not among the last {PAGES_MAX * SEGMENTS:,} changes of the tenant, keys and "
-                f"sessions included; {LISTED}, with overrides to put",
+                f"sessions included; {LISTED}, with their overrides to put again",
             )
         raise NotFound(f"the policy {sought} is not among the versions found on the ledger; {LISTED}")
 

@@ -142,7 +142,7 @@ class Pruner(Service):
     async def _demand_past(self, before: datetime) -> Instant:
         before_at, now = instant(before), await self.engine.store.now()
         if before_at > now:
-            message = f"not later than now, which is {render(now)}"
+            message = f"must not be later than now, which is {render(now)}"
             raise Invalid(message, (("before", message),))
         return before_at
 

@@ -47,7 +47,7 @@ async def operate(request: RequestContext[Elevation]) -> Answer[SessionView]:
         shown = await looks.under(request.engine, request.proxy_key_id)
     # One answer for all of it: nobody learns which keys there are.
     if shown is None or shown.is_session or shown.tenant != request.caller.tenant:
-        raise HttpProblem(401, "UNAUTHENTICATED", "That key is not known or not alive.", headers=CHALLENGE)
+        raise HttpProblem(401, "UNAUTHENTICATED", "The key is unknown, expired or revoked.", headers=CHALLENGE)
     return Answer(await sessions.elevate(request.key_id, shown.key_id), headers=_NO_STORE)
 
 

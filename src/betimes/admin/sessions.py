@@ -59,7 +59,7 @@ class Sessions(Service):
         asked = check_request(request, NewSession)
         granted = readable_scopes(self.caller.scopes or ())
         if extra := [scope for scope in asked.scopes or () if scope not in granted]:
-            raise MissingScope(f"The key lacks the scope {extra[0]}, or it is none to read with.")
+            raise MissingScope(f"The key lacks the scope {extra[0]}, or that is not a scope to read.")
         secret, key_id = token_hex(32), f"{self.caller.tenant}~{token_hex(6)}"
         name = " · ".join(filter(None, ("console", self.caller.actor, asked.label)))[:64]
         expires_at = await self.engine.store.now() + asked.expires_in_s * SECOND
@@ -68,7 +68,10 @@ class Sessions(Service):
         sent = msgspec.json.encode(asked).decode() if key else ""
         recorded = await self._change(command, key=key, request=sent)
         if recorded.replayed:
-            raise Refused("SESSION_OPENED", "this key opened a session already; its cookie is not shown again")
+            raise Refused(
+                "SESSION_OPENED",
+                "a session was opened under this idempotency key already; its cookie is not shown again. Use a new key",
+            )
         return await self.view(key_id), f"{KEY_PREFIX}{key_id}_{secret}"
 
     async def elevate(self, key_id: str, parent_id: str) -> SessionView:
@@ -85,7 +88,7 @@ class Sessions(Service):
         state: TenantState = await self.state(tenant_stream(self.caller.tenant)) or TenantState()
         session = state.keys.get(key_id)
         if session is None or session.parent_id is None:
-            raise NotFound("this is no session; POST /v1/sessions opens one")
+            raise NotFound("this key does not belong to a session; open one with POST /v1/sessions")
         return self._view_of(key_id, session, state.keys.get(session.parent_id), await self.engine.store.now())
 
     def _view_of(self, key_id: str, session: ApiKey, parent: ApiKey | None, now: int) -> SessionView:

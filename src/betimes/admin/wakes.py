@@ -94,5 +94,5 @@ def _why_not(row: StreamRow, error: str | None) -> str:
     if error is not None:
         return f"Its wake failed: {error}"
     if row.alarm_at is None:
-        return "It has no alarm: nothing in it waits for an instant."
+        return "It has no alarm: nothing in it waits for a time."
     return f"It is not due: its alarm is at {render(row.alarm_at)}."

@@ -16,4 +16,4 @@ def at_rest_warnings(url: str, encryption: EncryptionSettings) -> Iterator[str]:
     scheme, _, rest = url.partition("://")
     file = Path(rest.removeprefix("/"))
     if scheme == "sqlite" and file.is_file() and (mode := stat.S_IMODE(file.stat().st_mode)) & 0o077:
-        yield f"others on this machine may use {file} (mode {mode:o}); chmod 600 it and its -wal and -shm files"
+        yield f"other users of this machine can use {file} (mode {mode:o}); chmod 600 it and its -wal and -shm files"

@@ -118,7 +118,7 @@ async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -
 
 async def _processes(bt: Betimes, jobs: int | None) -> int:
     if jobs is not None and not 1 <= jobs <= PROCESSES_MAX:
-        raise Invalid(f"it cannot be done in {jobs} processes; say 1 to {PROCESSES_MAX}", (("jobs", "how many"),))
+        raise Invalid(f"jobs is {jobs}; it must be from 1 to {PROCESSES_MAX}", (("jobs", "how many"),))
     # Another process would open a store of its own, and find it empty.
     if bt.url.startswith("memory:"):
         return 1
@@ -151,7 +151,7 @@ async def _run_in_parts(bt: Betimes, plan: Plan, count: int, progress: Progress)
             return results
         # Kept for all rounds to come: the tenants that hang together only grow, so this ends.
         whole |= entangled
-    raise Fault("the streams of the tenants could not be told apart; run it with jobs=1")
+    raise Fault("the streams of the tenants could not be separated; run it with jobs=1")
 
 
 async def _run_tasks(tasks: Sequence[Task], progress: Progress) -> tuple[list[PartResult], set[str]]:

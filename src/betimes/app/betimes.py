@@ -369,10 +369,10 @@ class Betimes(OwnServices):
         """
         clock = self._virtual_clock()
         if (to is None) == (by_s is None):
-            raise Invalid("say either to which instant the clock goes (to=…) or by how much (by_s=…)")
+            raise Invalid("give either the instant the clock goes to (to=…) or the seconds it goes by (by_s=…)")
         target = parse(to) if isinstance(to, str) else clock() + seconds(by_s or 0) if to is None else to
         if target < clock():
-            raise Invalid("time does not go back; advance to a later instant")
+            raise Invalid("the clock cannot go back; advance to a later instant")
         return await advance_fully(lambda left_s: self.tick(max_s=left_s), clock, target)
 
     async def advance_pass(self, *, to: Instant, max_s: float = 25.0) -> TickResult:

@@ -115,7 +115,7 @@ def _application(
     if target.db is not None or clock is not None:
         raise Invalid(
             "--app brings its own database and clock; leave --db and --virtual-clock out "
-            "(virtual time is clock=VirtualClock(…) in its Betimes)"
+            "(for virtual time, pass clock=VirtualClock(…) to its Betimes)"
         )
     bt = _load_application(target.app)
     if _says_db(target) and configuration.db != bt.url:

@@ -67,7 +67,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         if self.dev and not is_loopback(self.host):
-            raise ValueError(f"dev serves without keys and therefore on loopback only, not on {self.host}")
+            raise ValueError(f"dev needs no keys and therefore serves loopback only, not {self.host}")
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,7 +183,7 @@ def environment_body(variables: Mapping[str, str]) -> tuple[dict[str, Any], list
                 nested = {part: nested}
             body = merge(body, nested)
         elif len(parts) > 1:
-            wrong.append((name, f"no such setting; known are {', '.join(sorted(sections))}"))
+            wrong.append((name, f"no such setting; known: {', '.join(sorted(sections))}"))
     return body, wrong
 
 
@@ -220,7 +220,7 @@ def _source_problems(body: Mapping[str, Any]) -> list[Problem]:
     sources, secrets = body.get("sources"), body.get("secrets") or {}
     if not isinstance(sources, Mapping) or not isinstance(secrets, Mapping):
         return []
-    found = [(f"sources.{name}", f"no such source; known are {', '.join(NAMES)}") for name in sources.keys() - {*NAMES}]
+    found = [(f"sources.{name}", f"no such source; known: {', '.join(NAMES)}") for name in sources.keys() - {*NAMES}]
     for name, source in sources.items():
         headers = source.get("headers") if isinstance(source, Mapping) else None
         for header, secret in headers.items() if isinstance(headers, Mapping) else ():

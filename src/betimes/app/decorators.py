@@ -115,7 +115,7 @@ class Declarations:
 
         def register(function: Function) -> Function:
             if name in self.channels:
-                raise Invalid(f"there is a channel {name!r} already; give this one another name")
+                raise Invalid(f"a channel named {name!r} exists already; choose another name")
             self.channels[name] = self.handlers.bind(function)
             self._override("notifications", "channels", name, {**entry, "function": True})
             return function
@@ -194,7 +194,7 @@ class Declarations:
 
         def register(function: Function) -> Function:
             if name in self.sources:
-                raise Invalid(f"there is a source {name!r} already; give this one another name")
+                raise Invalid(f"a source named {name!r} exists already; choose another name")
             self.sources[name] = function
             return function
 
@@ -212,7 +212,7 @@ def _name_of(function: Callable[..., Any], field: str) -> str:
     name = str(getattr(function, "__name__", ""))
     if not name.isidentifier():
         raise Invalid(
-            f"{name or spell_name(function)!r} is no name to go by; say {field}=…, or decorate a function with a name"
+            f"{name or spell_name(function)!r} is not a valid name; give {field}=…, or decorate a named function"
         )
     return name
 

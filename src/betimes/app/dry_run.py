@@ -22,7 +22,7 @@ from betimes.tenancy import Tenancy
 if TYPE_CHECKING:
     from betimes.http.counters import CommitCounters
 
-NO_PASS = "a pass over what is due cannot be tried; a sweep has a dry run of its own"
+NO_PASS = "a tick has no dry run; a sweep has one of its own"
 
 
 class DryRun(Tenancy):

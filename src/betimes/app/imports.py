@@ -18,10 +18,10 @@ def import_object(place: str, what: str, example: str, kind: type = object) -> A
     """
     module, _, name = place.partition(":")
     if not module or not name:
-        raise Invalid(f"{place!r} does not name {what}; say module:name, such as {example}")
+        raise Invalid(f"{place!r} does not name {what}; write module:name, such as {example}")
     if module.endswith(".py"):
         meant = ".".join(Path(module).with_suffix("").parts)
-        raise Invalid(f"{place!r} names a file; say its module: {meant}:{name}")
+        raise Invalid(f"{place!r} names a file; write its module: {meant}:{name}")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -31,7 +31,7 @@ def import_object(place: str, what: str, example: str, kind: type = object) -> A
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports another that is not
         where = f"looked in {folder} and in what is installed"
-        raise NotFound(f"there is no module {module!r} to take {name!r} from; {where}") from None
+        raise NotFound(f"there is no module {module!r} to import {name!r} from; {where}") from None
     if not hasattr(found, name):
         raise NotFound(f"the module {module!r} has no {name!r}{_list_others(found, what, kind)}")
     value = getattr(found, name)

@@ -79,8 +79,8 @@ async def advance_fully(tick: Tick, clock: VirtualClock, to: Instant) -> TickRes
         stuck = pass_count > 0 and (not _did_anything(done) or pass_count >= PASSES_AT_ONE_INSTANT_MAX)
         if stuck and not done.complete:
             raise Fault(
-                f"the clock stopped at {render(clock())}, before {render(to)}: something is due that cannot be done. "
-                "The log names it; so does `next_due_at` of a tick"
+                f"the clock stopped at {render(clock())}, before {render(to)}: something that is due cannot be done. "
+                "See the log, and `next_due_at` of a tick"
             )
     return total
 

@@ -37,7 +37,7 @@ def _check_clock(clock: object) -> None:
     """Raise `Invalid` with the clock that is meant, if this is none: an instant is often taken for one."""
     if clock is not None and not callable(clock):
         meant = f"clock=VirtualClock({clock!r})" if isinstance(clock, str) else "clock=VirtualClock(…)"
-        raise Invalid(f"a clock is called for the instant, which {spell_name(clock)[:80]} cannot be; say {meant}")
+        raise Invalid(f"a clock must be callable, which {spell_name(clock)[:80]} cannot be; say {meant}")
 
 
 def demand_there(url: str) -> None:

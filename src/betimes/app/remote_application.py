@@ -120,21 +120,21 @@ class RemoteApplication:
         try:
             return msgspec.json.decode(body, type=route.reply)
         except (msgspec.MsgspecError, RecursionError):
-            raise Unavailable(f"{self._address} answers, and not as betimes does") from None
+            raise Unavailable(f"{self._address} answers, but not like a betimes server") from None
 
     def _error_of(self, answer: aiohttp.ClientResponse, body: bytes) -> BetimesError:
         """Return the error that a server tells, as it would be raised here."""
         try:
             told = msgspec.json.decode(body, type=_Problem)
         except (msgspec.MsgspecError, RecursionError):
-            return Unavailable(f"{answer.url.origin()} answers with {answer.status}, and not as betimes does")
+            return Unavailable(f"{answer.url.origin()} answers with {answer.status}, but not like a betimes server")
         for kind in (MalformedRow, NewerVersion):
             if told.code == kind.code:  # about one row, and no sign that the server is not there
                 return kind(told.detail)
         match answer.status:
             case 401:
-                said = "the server does not know this key, or it has ended" if self._key else "the server wants a key"
-                way = "give one with --api-key or BETIMES_KEY; where its database is, betimes key create makes one"
+                said = "the key is unknown, expired or revoked" if self._key else "the server needs a key"
+                way = "give one with --api-key or BETIMES_KEY; `betimes key create` makes one where the database is"
                 return Refused(told.code, f"{said}; {way}")
             case 403:
                 return MissingScope(told.detail)
@@ -162,7 +162,7 @@ def _describe_failure(error: Exception) -> str:
         case aiohttp.ClientConnectorError():
             return "nothing listens there; is it running (betimes serve), and is the address right?"
         case TimeoutError():
-            return f"no answer within {ANSWERS_S:g} s; is it busy, or is the address that of something else?"
+            return f"no answer within {ANSWERS_S:g} s; is it busy, or is the address right?"
         case _:
             return f"{error or type(error).__name__}; is the address right?"
 

@@ -29,7 +29,10 @@ async def open_scorer(
     named = "url" if settings.url else "python" if settings.python else None
     if named and declared:
         wrong = (f"enrichment.{named}", "the application declares a provider of its own")
-        raise Invalid(f"both the application and enrichment.{named} say who scores; say it in one place only", (wrong,))
+        raise Invalid(
+            f"both the application and enrichment.{named} declare a provider of scores; declare it in one place only",
+            (wrong,),
+        )
     if settings.url:
         # connections of its own, so that no question waits for one: that would count as the provider's failure
         places = settings.under_way_max

@@ -63,7 +63,7 @@ def _unknown(backtest_id: str) -> Refusal:
 
 def _ask(view: View[BacktestsState], state: BacktestsState, command: AskBacktest, now: Instant) -> Decision | Refusal:
     if state.get(command.backtest_id):
-        return Refusal("ALREADY_EXISTS", f"there is a backtest {command.backtest_id!r} already")
+        return Refusal("ALREADY_EXISTS", f"the backtest {command.backtest_id!r} exists already")
     if other := next((asked for asked in state.asked if asked.is_under_way), None):
         message = f"the backtest {other.backtest_id!r} is {other.status}; wait for it, or delete it first"
         return Refusal("BACKTEST_UNDER_WAY", message)

@@ -285,7 +285,7 @@ class Backtests(Service):
 async def plan_of(engine: Engine, tenant: str, request: BacktestRequest) -> Plan:
     """Return the plan of a request; raise `Invalid` if it cannot run."""
     if request.policy is not None and request.policies is not None:
-        raise Invalid("say either one policy or several by name", (("policies", "not beside policy"),))
+        raise Invalid("give either one policy or several by name", (("policies", "not beside policy"),))
     # What is swept is called by its settings alone, whether the policy was sent or is the one in force.
     name = "" if request.sweep else "policy"
     policies = request.policies or ({} if request.policy is None else {name: request.policy})

@@ -71,12 +71,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise Invalid(f"two candidates are called {twice[0]!r}; give each a name of its own")
         if self.domain is not None and self.domain not in domains:
             known = ", ".join(domains)
-            raise Invalid(f"there is no domain {self.domain!r}; known are {known}", (("domain", f"one of {known}"),))
+            raise Invalid(f"there is no domain {self.domain!r}; known: {known}", (("domain", f"one of {known}"),))
         if self.since_at is not None and self.until_at is not None and self.since_at >= self.until_at:
             raise Invalid("the window is empty: `since` must be before `until`", (("since", "before until"),))
         if not 0 <= self.samples_max <= SAMPLES_MAX:
             raise Invalid(
-                f"{self.samples_max} changed answers of each kind cannot be shown; say 0 to {SAMPLES_MAX}",
+                f"samples_max is {self.samples_max}; it must be from 0 to {SAMPLES_MAX}",
                 (("samples", f"0 to {SAMPLES_MAX}"),),
             )
         if self.sample is not None and (self.sample.subjects is None) == (self.sample.share is None):
@@ -173,7 +173,8 @@ def _axis(setting: str) -> tuple[str, list[Any]]:
     path, found, texts = setting.partition("=")
     if not found or not path or not all(path.split(".")) or not texts:
         raise Invalid(
-            f"{setting!r} does not say what to sweep; say section.setting=value,value", (("sweep", "path=value,value"),)
+            f"{setting!r} does not say what to sweep; write section.setting=value,value",
+            (("sweep", "path=value,value"),),
         )
     return path, [_value(text) for text in texts.split(",")]
 

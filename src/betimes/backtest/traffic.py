@@ -158,7 +158,7 @@ class Chain:
         elif segment.version != version + 1 or segment.prev != digest:
             raise unsound(segment, f"it does not follow version {version}; segments are missing or were changed")
         if segment_digest(segment) != segment.digest:
-            raise unsound(segment, "its digest does not fit its content; a column was changed")
+            raise unsound(segment, "its digest does not match its content; a column was changed")
         # The next segment is chained to what a checkpoint replaced, not to the checkpoint.
         self._last[segment.stream] = (segment.version, segment.prev if checkpoint else segment.digest)
 

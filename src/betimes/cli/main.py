@@ -100,7 +100,7 @@ def main(wiring: Wiring, arguments: Sequence[str] | None = None) -> int:
         if address := asked_server():  # whatever an answer holds besides its types, it is no bug of ours
             odd = Unavailable(
                 f"{address} answers with something that cannot be shown here "
-                f"({type(error).__name__}: {error}); is it a betimes of another version?"
+                f"({type(error).__name__}: {error}); does it run another version of betimes?"
             )
             show_error(odd, json="--json" in words)
             return odd.exit_code

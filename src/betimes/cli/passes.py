@@ -48,8 +48,8 @@ async def demand_real_time(application: Application) -> None:
     for process in await store.processes(PROCESSES_MAX):
         if process.has_virtual_clock and process.is_alive(now):
             raise Invalid(
-                f"{process.name} works on this database with a virtual clock, and this command would ring by the real "
-                "one all that it waits for; move its clock with POST /v1/clock"
+                f"{process.name} works on this database with a virtual clock, and this command would ring its alarms "
+                "by the real one; move its clock with POST /v1/clock"
             )
 
 

@@ -175,13 +175,13 @@ def join_path(path: str, name: str) -> str:
 def text_problem(text: str, *, free: bool = False) -> str:
     """Return what is wrong with a text, if anything is."""
     if not free and "\0" in text:
-        return "holds a NUL, which no text may"
+        return "contains a NUL character, which is not allowed"
     if text.isascii():
         return ""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "holds half of a surrogate pair, which is not Unicode text"
+        return "contains half of a surrogate pair, which is not valid Unicode"
     return ""
 
 

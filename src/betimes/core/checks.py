@@ -297,7 +297,7 @@ def suggest_names(name: str, known: Iterable[str]) -> str:
     alike = [one for group in SYNONYMS if name in group for one in group if one in names][:1]
     near = begun or alike or (find_near_names(name, names) if len(name) <= COMPARED_CHARS_MAX else [])
     if not near:
-        return f"known are {', '.join(names)}" if names else "there is none"
+        return f"known: {', '.join(names)}" if names else "none is defined"
     return f"did you mean {join_choices(near)}?"
 
 

@@ -175,9 +175,9 @@ def _spell_error(cron: str, error: str) -> str:
     """Return what is wrong with an expression, where `cronsim` only names the field."""
     name = error.removeprefix("Bad ")
     if name not in _FIELDS:
-        return error or "a step is at least 1"
+        return error or "a step must be at least 1"
     field = _fields_of(cron)[[*_FIELDS].index(name)]
-    return f"its {name} {field[:40]!r} is wrong; {_FIELDS[name]}"
+    return f"its {name} {field[:40]!r} is not valid; use {_FIELDS[name]}"
 
 
 def _with_nearest(fields: tuple[str, ...], nearest: tuple[str, ...]) -> CronSim:
@@ -196,13 +196,13 @@ def _fields_of(cron: str) -> tuple[str, ...]:
     """Return the six fields, in upper case and as `cronsim` reads them; raise `ValueError` if there are not so many."""
     text = cron.strip().upper()
     if text.startswith("@") and text not in MACROS:
-        raise ValueError(f"of those with an @ there are {', '.join(MACROS).lower()}")
+        raise ValueError(f"no such macro; use one of {', '.join(MACROS).lower()}")
     fields = MACROS.get(text, text).split()
     if len(fields) == 5:
         fields.insert(0, "0")
     if len(fields) != len(_CYCLES):
         count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-        raise ValueError(f"it has {count}; write 5, or 6 with seconds first")
+        raise ValueError(f"it has {count}; write 5, or 6 with the seconds first")
     return tuple(_rewrite_field(place, field) for place, field in enumerate(fields))
 
 

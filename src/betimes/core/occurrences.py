@@ -30,11 +30,11 @@ class Occurrences(msgspec.Struct, frozen=True):
 
     def after(self, at: Instant) -> Iterator[Instant]:
         """Yield those later than the instant, ascending."""
-        raise TypeError(f"{type(self).__name__} does not say what comes after an instant")
+        raise TypeError(f"{type(self).__name__} does not implement `after`")
 
     def before(self, at: Instant) -> Iterator[Instant]:
         """Yield those earlier than the instant, descending."""
-        raise TypeError(f"{type(self).__name__} does not say what comes before an instant")
+        raise TypeError(f"{type(self).__name__} does not implement `before`")
 
     def next(self, at: Instant) -> Instant | None:
         """Return the first one later than the instant."""

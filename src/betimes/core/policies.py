@@ -88,7 +88,7 @@ class PolicyBook:
     def effective_from_outside(self, *layers: Body) -> Policy:
         """Return the policy of layers from outside: every text, number and instant is held against its bounds too."""
         policy = self.effective(*layers)
-        found = [("policy", "is nothing that JSON can spell")] if any(scan(layer, Any) for layer in layers) else []
+        found = [("policy", "cannot be written as JSON")] if any(scan(layer, Any) for layer in layers) else []
         for name, kind in self._sections.items():
             found += [(join_path(name, path), message) for path, message in scan(policy[kind], kind)]
         if found:
@@ -100,7 +100,7 @@ class PolicyBook:
         return self._policy(msgspec.json.decode(body), [])
 
     def _policy(self, body: Body, found: list[tuple[str, str]]) -> Policy:
-        known = f"no such section; known are {', '.join(sorted(self._sections)) or 'none'}"
+        known = f"no such section; known: {', '.join(sorted(self._sections)) or 'none'}"
         found += [(name[:NAME_CHARS_MAX], known) for name in sorted(map(str, body.keys() - self._sections.keys()))]
         sections: dict[str, msgspec.Struct] = {}
         for name, kind in self._sections.items():

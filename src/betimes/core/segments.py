@@ -91,7 +91,7 @@ def check_note(command: msgspec.Struct, note: str) -> None:
     if len(note) > NOTE_CHARS_MAX:
         problem = f"a note has at most {NOTE_CHARS_MAX} characters, not {len(note):,}"
     elif config.forbid_unknown_fields or config.array_like:
-        problem = f"{type(command).__name__} takes no note: it could not be read again with one"
+        problem = f"{type(command).__name__} takes no note, because its stored form has no room for one"
     if problem:
         raise Invalid(problem, (("note", problem),))
 

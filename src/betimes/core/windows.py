@@ -47,4 +47,4 @@ def free_at(window: Window, now: Instant, span_s: int, cap: int) -> Instant:
             excess -= n
             if excess <= 0:
                 return (second + span_s) * SECOND
-    raise ValueError(f"a cap of {cap} leaves no room at any time; it must be at least 1")
+    raise ValueError(f"the cap is {cap}; it must be at least 1")

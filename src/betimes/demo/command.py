@@ -29,7 +29,7 @@ COLOURS = {
     "game over": "red",
 }
 ENDING = """\
-Nothing of it is left. Now with your own data, durable:
+Nothing of it is kept. Next, with your own data, on disk:
 
   {command} serve --dev      # console and HTTP API on http://127.0.0.1:8080, described at /docs
   {command} backtest --help  # what another policy would have done

@@ -274,7 +274,7 @@ async def _first(ready: asyncio.Future[str], serving: asyncio.Task[None]) -> str
     with suppress(asyncio.CancelledError):
         return await ready
     await serving
-    raise Invalid("the town's API ended before it began")
+    raise Invalid("the town's API stopped before it was ready")
 
 
 async def _days(
@@ -330,7 +330,7 @@ def _outcome_line(scene: str, segment: Segment, outcome: OutcomeView) -> StoryLi
 
 async def _afterwards(bt: Betimes, town: Town) -> AsyncIterator[StoryLine]:
     """Count the answers, and show that replaying the ledger gives the same state."""
-    scene = "What the town's days came to"
+    scene = "The town's days in numbers"
     for domain in sorted({domain for domain, _ in town.counts}):
         yield StoryLine(scene=scene, what=domain, answer=_list_counts(town.counts, domain, ", "))
     yield await replay(bt, scene)

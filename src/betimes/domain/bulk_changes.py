@@ -90,7 +90,7 @@ class BulkChanges(Service):
 
     def _known_filter(self, asked: BulkRequest) -> tuple[tuple[str, str], ...]:
         known = signature(self.list).parameters.keys() - PAGING  # type: ignore[attr-defined]
-        message = f"no such filter; there are {', '.join(sorted(known))}"
+        message = f"no such filter; known: {', '.join(sorted(known))}"
         return tuple((f"filter.{name}", message) for name in (asked.filter or {}) if name not in known)
 
     async def _find_ids(self, asked: BulkRequest) -> tuple[tuple[str, ...], str | None]:
@@ -123,7 +123,7 @@ class BulkChanges(Service):
 
 def _has_one_choice(asked: BulkRequest) -> tuple[tuple[str, str], ...]:
     if (asked.ids is None) == (asked.filter is None):
-        return (("ids", "give either ids or a filter; an empty filter chooses all"),)
+        return (("ids", "give either ids or a filter; an empty filter selects all"),)
     return ()
 
 

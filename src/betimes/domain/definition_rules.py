@@ -125,7 +125,7 @@ def refuse_version(stream: StreamId, expected: int | None, current: int) -> Refu
 def refuse_definition(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
     """Refuse a definition that was meant for another version; 0 expects that there is none yet."""
     if expected == 0 and current:
-        return Refusal("ALREADY_EXISTS", f"there is a {stream.kind} {stream.id!r} already, at version {current}")
+        return Refusal("ALREADY_EXISTS", f"the {stream.kind} {stream.id!r} exists already, at version {current}")
     return refuse_version(stream, expected, current)
 
 

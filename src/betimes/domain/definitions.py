@@ -153,7 +153,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         request = await self.request(request, id)
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
-            raise Invalid(f"{name} is not the one in the path", ((name, "not the one in the path"),))
+            raise Invalid(f"{name} is differs from the one in the path", ((name, "differs from the one in the path"),))
         # Expecting none where there is none, so that it is certain whose call made it.
         is_new = if_match is None and await self.state(self.stream(self.kind, id)) is None
         try:
@@ -188,7 +188,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
             except VersionMismatch:
                 if if_match is not None:
                     raise
-        raise VersionMismatch(f"the {self.kind} {id!r} was changed again and again meanwhile; try once more")
+        raise VersionMismatch(f"the {self.kind} {id!r} was changed by others at every attempt; try again")
 
     async def demand_scopes(self, stream: StreamId, definition: Any) -> None:
         """Refuse targets that the caller could not bring about; those that stay as they are were saved before.

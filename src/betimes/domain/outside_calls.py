@@ -74,7 +74,7 @@ async def permits_handler(engine: Engine, deployment: Deployment, tenant: str, n
 
 
 def not_permitted(name: str) -> str:
-    return f"the tenant may not use the handler {name!r}; handlers.tenants of the configuration lists those it may"
+    return f"the tenant may not use the handler {name!r}; allow it with handlers.tenants in the configuration"
 
 
 def call_warnings(deployment: Deployment, calls: Calls) -> list[Remark]:

@@ -160,12 +160,14 @@ def place_of(cursor: str | None, filters: Any, kind: type[PlaceType]) -> PlaceTy
         return found
     if under == msgspec.json.decode(msgspec.json.encode(filters)):
         raise malformed_cursor()
-    message = "the cursor belongs to another list or to other filters; start without"
+    message = "the cursor belongs to another list or to other filters; start without a cursor"
     raise Invalid(message, (("query.cursor", message),))
 
 
 def malformed_cursor() -> Invalid:
-    return Invalid("the cursor is not one of ours; start without", (("query.cursor", "malformed; start without"),))
+    return Invalid(
+        "the cursor is malformed; start without a cursor", (("query.cursor", "malformed; start without a cursor"),)
+    )
 
 
 def _decode(cursor: str) -> Any:

@@ -158,7 +158,7 @@ class Service:
     async def state_after(self, recorded: Recorded) -> Any:
         """Return the stream's state as a command left it, also when it is answered from the record."""
         if not isinstance(recorded, Recorded):
-            raise Invalid(f"{recorded!r} is not the record of a command; `last` of a service is one")
+            raise Invalid(f"{recorded!r} is not a Recorded; pass `last` of a service")
         row = (await self.engine.store.load([recorded.stream])).get(recorded.stream)
         # A repeat may be about a version that is long gone and that only the history has.
         if row is not None and (not recorded.replayed or row.version == recorded.version):
@@ -214,7 +214,7 @@ def require_list(items: Any, name: str) -> Sequence[Any]:
     """Return the items of a request for many; raise `Invalid` if they are one thing instead of a list."""
     if isinstance(items, Sequence) and not isinstance(items, str | bytes):
         return items
-    told = f"a list is expected, not {type(items).__name__}; put one in brackets: [...]"
+    told = f"expected a list, got {type(items).__name__}; put a single item in brackets: [...]"
     raise Invalid(f"{name}: {told}", ((name, told),))
 
 

@@ -54,7 +54,9 @@ def unserved_names(definition: Any, executors: Collection[str]) -> list[Remark]:
         "evaluator.name": ("evaluator", getattr(definition, "evaluator", None)),
     }
     return [
-        Remark(path, f"this process has no {kind} {named.name!r}; nothing happens until a process that has it runs")
+        Remark(
+            path, f"this process has no {kind} {named.name!r}; nothing happens until a process that has it is running"
+        )
         for path, (kind, named) in wanted.items()
         if isinstance(named, HandlerTarget | HandlerEvaluator) and f"{kind}:{named.name}" not in executors
     ]

@@ -52,7 +52,7 @@ class Audits(Protocol):
 def policy_problems(policies: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the policies whose body is not the one they are named after."""
     return [
-        (f"policy {name}", "its body is not the one it is named after")
+        (f"policy {name}", "its body does not match its fingerprint")
         for name, body in policies
         if sha256(body.encode()).hexdigest()[:FINGERPRINT_CHARS] != name
     ]
@@ -70,7 +70,7 @@ def head_problems(audit: StoreAudit, expected: Head | None = None) -> list[str]:
         )
     elif found[:2] != recorded[:2]:
         problems.append(
-            f"the streams come to {found}, the recorded head is {recorded}: a stream was changed or replaced"
+            f"the head of the streams is {found}, but {recorded} was recorded: a stream was changed or replaced"
         )
     if found.effects != recorded.effects:
         problems.append(f"{recorded.effects:,} effects were recorded, {found.effects:,} are there")
@@ -81,7 +81,7 @@ def head_problems(audit: StoreAudit, expected: Head | None = None) -> list[str]:
             f"{missing:,} are missing"
         )
     elif expected and found.segments == expected.segments and found.digest != expected.digest:
-        problems.append(f"the streams come to {found}, expected was {expected}")
+        problems.append(f"the head of the streams is {found}, but {expected} was expected")
     return problems
 
 

@@ -44,12 +44,12 @@ def clock_problems(report: ClockReport, step_max_s: float) -> list[str]:
     problems = []
     if report.held:
         problems.append(
-            f"the clock was set ahead by {report.held / SECOND:,.0f} s and is not believed yet; "
-            f"time goes on from {render(report.now)}"
+            f"the clock was set ahead by {report.held / SECOND:,.0f} s and is not trusted yet; "
+            f"time continues from {render(report.now)}"
         )
     if report.ahead > step_max_s * SECOND and report.high_water_at is not None:
         problems.append(
             f"the database has segments up to {render(report.high_water_at)}, {report.ahead / SECOND:,.0f} s ahead of "
-            "the clock: it was ahead once, or is behind now. Streams stamped later than now stand still until then"
+            "the clock: it was ahead before, or is behind now. Streams stamped later than now stand still until then"
         )
     return problems

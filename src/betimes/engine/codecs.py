@@ -89,7 +89,7 @@ class Kind:
         scope = self.decider.scope
         if not allows(authority, scope):
             name = type(command).__name__
-            raise MissingScope(f"{name} needs the scope {scope}, which whoever defined this lacks")
+            raise MissingScope(f"{name} needs the scope {scope}, which the key that defined this lacks")
 
     def check_target(self, command: Command) -> None:
         """Refuse a command that a definition or a policy may not send to this kind of stream."""
@@ -130,7 +130,7 @@ def _classes(union: Any) -> frozenset[type]:
 class _KindsByName(dict[str, Kind]):
     def __missing__(self, name: str) -> Kind:
         known = ", ".join(sorted(self)) or "none"
-        raise UnknownKind(f"no decider for the kind {name!r}; known are {known}")
+        raise UnknownKind(f"no decider for the kind {name!r}; known: {known}")
 
 
 class Kinds:

@@ -296,7 +296,7 @@ class CommitQueue:
             if self.observe:
                 self.observe(batch.written)
         except Exception:  # noqa: BLE001 — whoever counts must not be in the way
-            _log.exception("an observer of commits failed")
+            _log.exception("a commit observer failed")
         if batch.rung:
             self.alarm_lag.count(batch.rung)
         for effect in batch.changes.effects:
@@ -343,7 +343,7 @@ class CommitQueue:
         if job.held_count <= (HELD_INTERNAL_MAX if job.is_internal or job.send else HELD_MAX):
             held.append(job)
         else:
-            message = f"{job.name}: its streams were held by other processes again and again; try again"
+            message = f"{job.name}: other processes kept its streams locked; try again"
             self._end(job, Unavailable(message))
 
     async def _end_failed(self, job: Job, error: BetimesError) -> None:

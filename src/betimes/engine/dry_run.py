@@ -85,7 +85,7 @@ class TrialStore:
 
     def __getattr__(self, name: str) -> Any:
         if name not in READS:
-            raise AttributeError(f"a dry run does not {name} in a store")
+            raise AttributeError(f"a dry run cannot {name} in a store")
         return getattr(self._store, name)
 
     async def now(self) -> Instant:
@@ -291,7 +291,7 @@ class DryRunEngine(Engine):
                 return result
             if isinstance(result, BetimesError):
                 raise result
-        raise Unavailable(f"{job.name} asked for other streams again and again; try again")
+        raise Unavailable(f"{job.name} needed other streams at every attempt; try again")
 
     async def _ring_on_the_way(self, stream: StreamId) -> None:
         """Ring the alarms of a stream that are due before the instant asked for, each at its own."""
@@ -342,7 +342,7 @@ class DryRunEngine(Engine):
 
     async def tick(self, **bounds: Any) -> Any:
         """Refuse a pass: what it would do depends on what it does first, outside too."""
-        raise Invalid("a pass over what is due cannot be tried; a sweep has a dry run of its own")
+        raise Invalid("a tick has no dry run; a sweep has one of its own")
 
     def first_alarm_at(self) -> Instant | None:
         """Return when the first of the streams that were written wants to be woken."""

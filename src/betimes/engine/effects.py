@@ -37,7 +37,7 @@ from betimes.engine.store import LEASE_RAN_OUT, Lease
 Executor: TypeAlias = Callable[[EffectCall], Awaitable[Any]]
 End: TypeAlias = Literal["done", "retrying", "failed", "dead", "abandoned", "fenced"]
 ERROR_CHARS_MAX = 2_000
-STOPPED = "the process that took the call stopped before it was made"
+STOPPED = "the process that claimed the call stopped before making it"
 
 
 class GiveUp(Exception):
@@ -160,7 +160,7 @@ class Caller:
         try:
             await renewal.wait_for(is_over)
             if work.cancelled():
-                raise RuntimeError("the executor was cancelled from within")
+                raise RuntimeError("the executor cancelled itself")
             return work.result()
         except asyncio.CancelledError:
             return await _interrupt_call(call, work)

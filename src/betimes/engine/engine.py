@@ -271,12 +271,14 @@ class Engine:
             self._check_open()
         queue, settings = self._queue.waiting, self.settings
         if queue.size >= settings.queue_max:
-            raise Overloaded(f"{queue.size:,} commands are waiting, which is the bound; try again in a moment")
+            raise Overloaded(f"{queue.size:,} commands are waiting, which is the limit; try again in a moment")
         # No tenant can have more of them waiting than wait altogether, so its own are rarely counted.
         if queue.size < settings.queue_tenant_max or tenant is None:
             return
         if (waiting := queue.count(tenant)) >= settings.queue_tenant_max:
-            raise Overloaded(f"{waiting:,} commands of {tenant!r} wait, which is its bound; try again in a moment")
+            raise Overloaded(
+                f"{waiting:,} commands of {tenant!r} are waiting, which is its limit; try again in a moment"
+            )
 
     async def policy_of(self, tenant: str) -> Policy:
         """Return the policy in force for a tenant now, for dry runs and lists; a decision reads its own."""
@@ -321,7 +323,7 @@ class Engine:
         With a tenant it is about that tenant alone, in what it does and in what it says.
         """
         if limit < 1:
-            raise Invalid("a tick does at least one thing: limit must be 1 or more", (("limit", "at least 1"),))
+            raise Invalid("the limit of a tick must be at least 1", (("limit", "at least 1"),))
         self._check_open()
         with self._pass_under_way():
             await self.refresh_holds()
@@ -385,7 +387,7 @@ class Engine:
 
 def _check_names(name: str, executors: Mapping[str, Executor]) -> None:
     if not name:
-        raise Invalid("an engine needs a name unlike that of any other process, past or present")
+        raise Invalid("give the engine a name that no other process has or ever had")
     for reserved in (SEND, RECONSIDER):
         if reserved in executors:
             raise Invalid(f"the executor name {reserved!r} is reserved; give it another")

@@ -102,7 +102,7 @@ def summarise_segment(
 ) -> str:
     """A few sentences: what was decided, in the domain's own word for it if there is one, and what bound it."""
     if verdict is None and answer:
-        return f"{answer} without a rule being asked, at {render(segment.at)}."
+        return f"{answer} without checking a rule, at {render(segment.at)}."
     if verdict is None:
         return f"{segment.handle} was written at {render(segment.at)} and made no decision."
     until = f", until {render(verdict.until)}" if verdict.until else ""

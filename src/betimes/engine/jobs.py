@@ -65,7 +65,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             check_stream(self.stream.tenant, self.stream.kind, self.stream.id)
         except (AttributeError, TypeError) as error:
             raise Invalid(
-                f"{self.stream!r} is not a StreamId of three texts; make one with stream(kind, id)"
+                f"{self.stream!r} is not a StreamId of three strings; make one with stream(kind, id)"
             ) from error
         kinds.by_name[self.stream.kind].check_command(self.command)
         if self.key == "":
@@ -119,7 +119,7 @@ class JointAnswer:
         answers: list[Recorded | BetimesError] = []
         for outcome in self._outcomes:
             if not isinstance(outcome, _ANSWERS):
-                raise outcome or Fault("a command was left without an answer")
+                raise outcome or Fault("a command got no answer")
             answers.append(outcome)
         return answers
 
@@ -313,7 +313,7 @@ def note_streams(kinds: Kinds, job: Job, policy: Policy) -> None:
     except BetimesError:
         raise
     except Exception as error:
-        raise Fault(f"asking what {stream} needs failed: {error!r}") from error
+        raise Fault(f"finding the streams that a command of {stream} needs failed: {error!r}") from error
     others = (*needed, *job.also_locks)
     job.streams = tuple(dict.fromkeys((stream, *others))) if others else (stream,)
     job.policy, job.reads = policy, reads

@@ -59,4 +59,4 @@ def spell_start(executor: str) -> str:
 def _sentence(executor: str, count: int) -> str:
     calls = "1 call was" if count == 1 else f"{count:,} calls were"
     start = f"start a process that has this executor ({spell_start(executor)})"
-    return f"{calls} taken by nobody for a minute; {start}, or raise calls_max if one runs and is busy"
+    return f"{calls} not claimed by any process for a minute; {start}, or raise calls_max if one is running but busy"

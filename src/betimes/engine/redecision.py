@@ -103,7 +103,7 @@ async def recorded_policy(engine: Engine, fingerprint: str) -> Policy:
     """Return the policy that a segment names; raise `NotReproducible` if it is gone or does not fit this version."""
     body = await engine.store.policy(fingerprint)
     if body is None:
-        raise NotReproducible(f"the policy {fingerprint} is gone")
+        raise NotReproducible(f"the policy {fingerprint} is not stored any more")
     try:
         return engine.book.from_stored(body)
     except Invalid as error:

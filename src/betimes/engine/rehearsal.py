@@ -240,7 +240,7 @@ class Rehearsal:
             if recorded is not None:
                 return recorded
             self._batch.forget_held()
-        raise BetimesError(f"{job.name} was held again and again")
+        raise BetimesError(f"{job.name} stayed locked at every attempt")
 
     def settle_down(self) -> None:
         """Apply all that was sent and all that follows from it."""

@@ -102,14 +102,14 @@ def _remedy_for(kind: Kind, stream: StreamId, row: Row, replayed: Replayed) -> _
         return None
     if not replayed.unread:
         state = _within_calendar(kind, stream, replayed.state)
-        return _Remedy("the row is written again as its history gives it", state)
+        return _Remedy("the row is rebuilt from its history", state)
     try:
         state = _within_calendar(kind, stream, kind.state(stream, row.schema, row.state))
-        return _Remedy("it goes on from the state in its row; what cannot be read stays as it is", state)
+        return _Remedy("it continues from the state in its row; unreadable history stays as it is", state)
     except Exception:  # noqa: BLE001 — whatever is wrong with it, it cannot be gone on from
         if stream.kind in NEVER_SET_ASIDE:
             return None
-        return _Remedy("it is set aside: as if it had been deleted, its history stays")
+        return _Remedy("it is set aside like a deleted stream; its history stays")
 
 
 def _within_calendar(kind: Kind, stream: StreamId, state: Any) -> Any:
@@ -136,7 +136,7 @@ def _out_of_calendar(row: Row) -> list[str]:
         state = _anything.decode(row.state or "null")
     except msgspec.MsgspecError:
         return []
-    return ["it holds instants that no calendar has"] if _clamp_instants(state) != state else []
+    return ["it contains instants outside the calendar"] if _clamp_instants(state) != state else []
 
 
 def _segment(kind: Kind, replayed: Replayed, remedy: _Remedy, why: str, at: Instant) -> Segment:

@@ -148,9 +148,9 @@ class Replayed:
         # Positions follow versions within a stream; a segment that was moved to another place in the ledger shows here
         # alone.
         if segment.seq and segment.seq <= self.seq:
-            self.add_finding(segment.version, "it stands before the version it follows")
+            self.add_finding(segment.version, "it is stored before the version it follows")
         if segment_digest(segment) != segment.digest:
-            self.add_finding(segment.version, "its digest does not fit its content; a column was changed")
+            self.add_finding(segment.version, "its digest does not match its content; a column was changed")
 
     def compare(self, row: StreamRow) -> None:
         """Hold the stream's row against what its history gives."""
@@ -174,7 +174,7 @@ class Replayed:
         }
         for column, value in expected.items():
             if getattr(row, column) != value:
-                self.add_finding(row.version, f"the row's {column} is not what its history gives")
+                self.add_finding(row.version, f"the row's {column} differs from what its history gives")
 
     def add_finding(self, version: int, what: str) -> None:
         self.findings.append(LedgerFinding(self.stream, version, what))
@@ -193,7 +193,7 @@ async def replay(
     if replayed.unread and replayed.error:
         raise replayed.error
     if replayed.segments == 0:
-        raise NotFound(f"there is no history of {stream} so early; it never was, or it was pruned")
+        raise NotFound(f"there is no history of {stream} that early; it was never written, or it was pruned")
     return replayed
 
 
@@ -249,7 +249,7 @@ async def verify(
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever damage leads to is told
-        told = f"it breaks off after {report.streams:,} streams: {error}"
+        told = f"it stopped after {report.streams:,} streams: {error}"
         report.findings.append(LedgerFinding(None, 0, told, "the list of streams"))
     return report
 
@@ -261,7 +261,7 @@ def _list_versions(versions: set[int]) -> str:
 
 async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int | None, expected: Head | None) -> None:
     if not isinstance(store, Audits):
-        report.notes.append("this store records no head: whether anything is missing as a whole was not checked")
+        report.notes.append("this store records no head, so streams that are missing entirely were not looked for")
         return
     try:
         keys_since = None if key_retention_s is None else await store.now() - seconds(key_retention_s)
@@ -273,14 +273,14 @@ async def _verify_whole(store: Store, report: VerifyReport, key_retention_s: int
         return
     report.head = audit.found
     if not audit.found.segments and not audit.recorded.segments:
-        report.notes.append("the database is empty; a file that was copied without its log may look like that")
+        report.notes.append("the database is empty; a copy made without its write-ahead log looks like this")
     report.findings += [LedgerFinding(None, 0, what, row) for row, what in audit.problems]
     report.findings += [LedgerFinding(None, 0, what, "the database") for what in head_problems(audit, expected)]
     if audit.unrecorded:
         until = f" of {render(audit.unrecorded_until)}" if audit.unrecorded_until is not None else ""
         report.notes.append(
             f"no head was recorded before segment {audit.unrecorded + 1:,}, the first after the one{until}; "
-            "what was lost before that is not found"
+            "losses before that are not detected"
         )
 
 

@@ -77,7 +77,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         wrong = [name for name in self.__struct_fields__ if not _fits(name, getattr(self, name))]
         if wrong:
-            raise Invalid(f"these settings must be numbers, and at least 1 where they bound work: {', '.join(wrong)}")
+            raise Invalid(f"these settings must be numbers, and at least 1 where they limit work: {', '.join(wrong)}")
 
 
 _BOUNDS_WORK = (

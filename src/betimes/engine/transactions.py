@@ -128,7 +128,7 @@ class Transactions:
             results = await self._commit(self._store.begin(ask), jobs)
             if results is not None:
                 return results
-        raise Unknown("commit after commit was cut off and none arrived; ask again under the same key")
+        raise Unknown("the connection was lost during every commit, and none was written; ask again under the same key")
 
     def _presume(self, store: Presumes, ask: LockRequest) -> AbstractAsyncContextManager[Tx] | None:
         """Return a transaction that need not ask, where there is one and others were not at work lately."""

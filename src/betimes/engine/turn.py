@@ -190,7 +190,9 @@ def take_held_turn(
     if command.__class__ is Wake:
         return Recorded(own.stream, own.version, own.at, turn.policy.fingerprint)
     if isinstance(command, own.decider.claims):
-        raise Refused("HELD", f"{own.stream.kind} {own.stream.id!r} is {hold.describe()}; nothing is handed out")
+        raise Refused(
+            "HELD", f"{own.stream.kind} {own.stream.id!r} is {hold.describe()}; nothing can be claimed until it ends"
+        )
     return step(site, turn, loaded, command, key)
 
 
@@ -204,7 +206,7 @@ def ring_due(site: TurnSite, turn: Turn, loaded: list[LoadedStream], wakes_max: 
         try:
             wake_stream(site, turn, loaded)
         except BetimesError as error:
-            raise WakeFailed(f"{turn.job.name} comes behind an alarm whose wake fails: {error}") from error
+            raise WakeFailed(f"{turn.job.name} is waiting behind an alarm whose wake fails: {error}") from error
     return False
 
 
@@ -219,7 +221,7 @@ def wake_stream(site: TurnSite, turn: Turn, loaded: list[LoadedStream]) -> Recor
     wake = Wake(held_until_at) if own.alarm_at < held_until_at else WAKE
     recorded = step(site, turn, loaded, wake, None)
     if own.version == before:
-        raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing; it would ring for ever")
+        raise Fault(f"the alarm of {own.stream} is due and its wake wrote nothing, so it would ring for ever")
     return recorded
 
 

@@ -172,5 +172,5 @@ def text_of(value: Any, chars_max: int, what: str, stream: StreamId) -> str:
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise Fault(f"{what} {stream} cannot be encoded as JSON: {error}") from error
     if len(text) > chars_max:
-        raise TooLarge(f"{what} {stream} is {len(text):,} characters long; at most {chars_max:,} fit. Send less")
+        raise TooLarge(f"{what} {stream} is {len(text):,} characters long; at most {chars_max:,} fit. Make it shorter")
     return text

@@ -39,5 +39,5 @@ def _instant_of(at: Instant | str | datetime) -> Instant:
         return parse(at)
     if at.__class__ is not int:
         form = "a text such as 2026-01-05T09:00:00Z or an aware datetime"
-        raise Invalid(f"a clock stands at {form}, not at {spell_name(at):.80}")
+        raise Invalid(f"a clock is set to {form}, not to {spell_name(at):.80}")
     return at

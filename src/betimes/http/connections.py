@@ -105,9 +105,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport = self._joined = JoinedWrites(transport, self.loop)
         total, of_address = self.open_connections.add(self._address)
         if total > self.limits.connections_max:
-            self._refuse(503, "OVERLOADED", "The server has as many connections as it takes; try again later.")
+            self._refuse(503, "OVERLOADED", "The server has reached its limit of connections; try again later.")
         elif of_address > self.limits.connections_per_address_max:
-            self._refuse(503, "OVERLOADED", "Your address has as many connections as it may have; use them again.")
+            self._refuse(503, "OVERLOADED", "Your address has reached its limit of connections; reuse the open ones.")
         else:
             self._allow(self.limits.header_timeout_s)
 
@@ -200,7 +200,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._allow(self.limits.body_timeout_s)
             return
         what, limit = ("headers", "header_timeout_s") if self._is_in_head else ("body", "body_timeout_s")
-        self._refuse(408, "REQUEST_TIMEOUT", f"The {what} did not come within the {limit} of the server.")
+        self._refuse(408, "REQUEST_TIMEOUT", f"The {what} did not arrive within the {limit} of the server.")
 
     def _refuse_url(self) -> None:
         self._refuse(414, "URL_TOO_LONG", f"The URL has more than {self.limits.url_bytes_max:,} bytes.")

@@ -25,7 +25,7 @@ MEDIA_TYPE = "application/vnd.betimes.dry-run+json"
 HEADERS = DRY_RUN, AT, POLICY = "betimes-dry-run", "betimes-at", "betimes-policy"
 AHEAD_MAX = 366 * DAY
 DRAFT_BYTES_MAX = 8_192
-NO_PASS = "a pass over what is due cannot be tried; a sweep has a dry run of its own"
+NO_PASS = "a tick has no dry run; a sweep has one of its own"
 
 
 class DryRunAnswer(msgspec.Struct, frozen=True):
@@ -109,10 +109,10 @@ async def open_trial(
 ) -> TrialApplication:
     """Return the application as the request shall see it; raise for an instant that is past or too far away."""
     if trial.draft is not None and not allows(scopes, ADMIN):
-        raise HttpProblem(403, "MISSING_SCOPE", "Another policy can be tried with the scope admin only.")
+        raise HttpProblem(403, "MISSING_SCOPE", "Trying another policy needs the scope admin.")
     now = await application.engine.store.now()
     if trial.at is not None and not now <= trial.at <= now + AHEAD_MAX:
-        message = "before now: what is past is on the ledger" if trial.at < now else "at most 366 days ahead"
+        message = "before now; past decisions are on the ledger" if trial.at < now else "at most 366 days ahead"
         raise refusal("header", [(f"header.{AT}", message)])
     return application.dry_run(caller, at=trial.at, policy=trial.draft)
 

@@ -45,7 +45,7 @@ def demand_room(streams: Streams, tenant: str) -> None:
     Nothing may be awaited between this and the first byte, or another stream could come between.
     """
     if streams.is_full(tenant):
-        message = f"{STREAMS_PER_TENANT_MAX} streams are open, which is the bound; close one first."
+        message = f"{STREAMS_PER_TENANT_MAX} streams are open, which is the limit; close one first."
         raise HttpProblem(429, "TOO_MANY_STREAMS", message, headers={"Retry-After": "5"})
 
 

@@ -17,7 +17,7 @@ from betimes.http.proxy_sign_in import NOBODY, ProxySignIn
 from betimes.http.routes import ANY_KEY, DEPLOYMENT_TENANT, PUBLIC, IncomingRequest, Route, ServedApplication
 from betimes.http.sessions import COOKIE, NO_SESSION, keep_session, session_cookie, session_token
 
-NO_KEY = "Send Authorization: Bearer bt_… with a key that is known and alive; `betimes key create` makes one."
+NO_KEY = "Send Authorization: Bearer bt_… with a valid key; `betimes key create` makes one."
 
 
 class Guard:
@@ -63,7 +63,7 @@ class Guard:
         """Return the caller that a trusted proxy names, with the key it stands for."""
         known = await self._identities.under(self._application.engine, key_id)
         if known is None or known.is_session:
-            message = f"The key that stands for {name} is not known or not alive; see [console] trust_keys."
+            message = f"The key that stands for {name} is unknown, expired or revoked; see [console] trust_keys."
             raise HttpProblem(401, "UNAUTHENTICATED", message, headers=CHALLENGE)
         return _demand_scope(msgspec.structs.replace(known, name=name), route, scope, correlation)
 
@@ -97,5 +97,5 @@ def _demand_scope(known: Identity, route: Route, scope: str, correlation: str) -
         lacks = "has no scope for this; it needs" if scope.startswith("any:") else "lacks the scope"
         raise HttpProblem(403, "MISSING_SCOPE", f"The key {lacks} {spell_scope(scope)}.")
     if known.tenant == DEPLOYMENT_TENANT and not route.deployment and route.scope != ANY_KEY:
-        raise HttpProblem(403, "TENANT_REQUIRED", "This route belongs to a tenant; use a key of one.")
+        raise HttpProblem(403, "TENANT_REQUIRED", "This route needs the key of a tenant; a key of `*` has none.")
     return Caller(known.tenant, known.name, correlation, known.scopes), known.scopes, known.key_id

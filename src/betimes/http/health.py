@@ -102,7 +102,7 @@ async def _look_at_store(engine: Engine) -> tuple[str | None, list[str]]:
             await engine.refresh_holds()
             return None, (await engine.clock_report())[1]
     except TimeoutError:
-        return f"it did not answer, or give its lock, within {STORE_S:g} s", []
+        return f"it did not answer, or did not grant its lock, within {STORE_S:g} s", []
     except BetimesError as error:
         _log.warning("not ready: %s", error)
         return f"it cannot be read or written: {error.code}; the log says why", []

@@ -38,7 +38,7 @@ def write_metrics(
     found = [*_request_metrics(requests), *_commit_metrics(tally), *_owed(backlog, now), *_clock(clock)]
     found += [_rung(alarm_lag)] if alarm_lag else []
     found.append(_gauge("betimes_queue_commands", "Commands that wait in this process", queue_count))
-    found.append(_gauge("betimes_live_streams", "Open streams of verdicts in this process", stream_count))
+    found.append(_gauge("betimes_live_streams", "Open event streams in this process", stream_count))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Given(found))
     return generate_latest(registry)
@@ -62,7 +62,7 @@ def _request_metrics(requests: RequestCounters) -> Iterator[Metric]:
         buckets = [*zip((*map(str, BOUNDS_S), "+Inf"), counter.cumulative_counts, strict=True)]
         times.add_metric((method, route, str(status)), buckets, counter.total_s)
     yield times
-    says = "Requests refused because their tenant asked for too much"
+    says = "Requests refused by a tenant's rate limit"
     yield _counter("betimes_rate_limited", says, ("what",), requests.refused)
 
 
@@ -70,16 +70,16 @@ def _commit_metrics(tally: CommitCounters) -> Iterator[Metric]:
     says = "Verdicts that were committed by this process"
     yield _counter("betimes_verdicts", says, ("kind", "outcome", "reason"), tally.verdicts())
     yield _batches(tally)
-    says = "Claims whose holder did not come back"
+    says = "Claims that expired without a report"
     yield _counter("betimes_claims_expired", says, ("kind",), tally.claims_expired)
-    says = "What went wrong and nobody waited for, as it is in the log"
+    says = "Problems in background work, as logged"
     yield _counter("betimes_reports", says, ("what",), tally.reports)
 
 
 def _clock(report: ClockReport | None) -> Iterator[Metric]:
     if report is None:
         return
-    yield _gauge("betimes_clock_held_seconds", "How far the clock is ahead and not believed yet", report.held / SECOND)
+    yield _gauge("betimes_clock_held_seconds", "How far the clock is ahead and not trusted yet", report.held / SECOND)
     yield _gauge(
         "betimes_clock_behind_seconds",
         "How far the database's latest segment is ahead of the clock",
@@ -105,7 +105,7 @@ def _rung(lag: AlarmLagCounters) -> Metric:
     bounds = (*(str(bound / SECOND) for bound in LAG_BOUNDS), "+Inf")
     return HistogramMetricFamily(
         "betimes_alarm_rang_late_seconds",
-        "How late alarms were that this process rang",
+        "How late this process rang alarms",
         buckets=[*zip(bounds, accumulate(lag.counts), strict=True)],
         sum_value=lag.total_lag / SECOND,
     )
@@ -121,10 +121,12 @@ def _owed(backlog: Backlog, now: Instant) -> Iterator[Metric]:
         0 if oldest is None else oldest / SECOND,
     )
     yield _gauge("betimes_alarms_due", "Streams whose alarm is due and has not been rung", backlog.alarms_due)
-    yield _gauge("betimes_wakes_snoozed", "Streams whose wake failed and rests", backlog.snoozed)
+    yield _gauge("betimes_wakes_snoozed", "Streams that are snoozed because their wake failed", backlog.snoozed)
     yield _gauge("betimes_effects_pending", "Effects that have not ended", backlog.effects_pending)
     yield _gauge("betimes_effects_dead", "Dead letters", backlog.effects_dead)
-    orphaned = GaugeMetricFamily("betimes_effects_orphaned", "Effects nobody took for a minute", labels=("executor",))
+    orphaned = GaugeMetricFamily(
+        "betimes_effects_orphaned", "Effects that no process claimed for a minute", labels=("executor",)
+    )
     for executor, count in sorted(backlog.orphaned.items()):
         orphaned.add_metric((executor,), count)
     yield orphaned

@@ -54,7 +54,7 @@ _ID = "^[A-Za-z0-9_+][A-Za-z0-9._~:@+|=-]*$"
 _NOTE_BYTES = 12 * NOTE_CHARS_MAX
 """Of a note in a header: a character has up to four bytes, and each becomes three characters."""
 _LONG_IDS = {"segment_id": 300, "effect_id": 300}
-_CORRELATION = ("X-Correlation-Id", "Recorded and echoed; made when it is not sent.", 128, "")
+_CORRELATION = ("X-Correlation-Id", "Recorded and echoed; generated if it is not sent.", 128, "")
 _IDEMPOTENCY = (
     "Idempotency-Key",
     "The same key and request give the recorded answer; another request is 409.",
@@ -74,7 +74,7 @@ _DRY_RUN = (
 )
 _NOTE = (
     "Betimes-Note",
-    "Why, for the ledger: up to 500 characters in UTF-8, percent-encoded where a client sends only ASCII.",
+    "A note for the ledger, such as the reason: up to 500 characters, percent-encoded UTF-8 if it is not ASCII.",
     _NOTE_BYTES,
     "",
 )
@@ -83,8 +83,8 @@ _ANSWERED = {
     HOLD_HEADER: "The held domains, while the tenant has a hold.",
     "Idempotency-Replayed": "`true` if the answer is the recorded one of the same key.",
     "ETag": "The version, in quotes, which `If-Match` takes.",
-    "Location": "Where a thing that was created is found.",
-    "X-Correlation-Id": "The one that was sent, or a new one.",
+    "Location": "The address of what was created.",
+    "X-Correlation-Id": "The id that was sent, or a generated one.",
 }
 _LAST_EVENT = ("Last-Event-ID", "The id of the last event seen; without it, from now on.", 25, r"^\d{1,18}\.\d{1,6}$")
 

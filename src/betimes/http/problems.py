@@ -14,22 +14,22 @@ _log = logging.getLogger("betimes.api")
 TITLES = {
     400: "The request cannot be read",
     401: "A valid key is needed",
-    403: "The key may not do this",
-    404: "There is no such thing",
-    405: "This method is not allowed here",
-    408: "The request did not come in time",
-    409: "It cannot be done as things stand",
-    412: "It was changed since",
+    403: "The key lacks a permission",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "The request took too long to arrive",
+    409: "Conflict with the current state",
+    412: "The version has changed",
     413: "The request is too large",
     414: "The URL is too long",
     415: "The content type is not supported",
     422: "The request is not valid",
-    429: "There are too many",
+    429: "Too many requests",
     431: "The headers are too large",
-    500: "Something went wrong",
-    501: "Something is not installed",
+    500: "Internal error",
+    501: "A package is not installed",
     503: "Try again later",
-    504: "It took too long",
+    504: "The request took too long",
 }
 REFUSALS = {
     # reasons of deciders that are not 409, with the code they are told as
@@ -54,7 +54,7 @@ STORE_DETAILS = {
     "STORE_UNAVAILABLE": "The store cannot be reached; nothing was written. Try again.",
     "OUTCOME_UNKNOWN": "It is not known whether this was written; ask again under the same key.",
 }
-DAMAGED = "The database is damaged there; whoever runs it can see where with `betimes verify`."
+DAMAGED = "The stored data is damaged; whoever runs the server can find where with `betimes verify`."
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
 
 def _store_problem(status: int, code: str, error: StoreError) -> Problem:
     """Say what to do and leave the rest to the log: a store's own message names where the database is."""
-    detail = STORE_DETAILS.get(code, "The store did not take this; try again.")
+    detail = STORE_DETAILS.get(code, "The store could not write this; try again.")
     told = _problem(status, code, detail)
     _log.warning("%s: %s", told.error_id, error)
     return told

@@ -200,7 +200,7 @@ class RateLimits:
         wait_s = 0.0 if rate is None else kept.buckets[what].take(count, rate, self._clock())
         if wait_s:
             self._refused(what)
-            detail = f"The tenant asked for more than {rate:,} {what} a minute; nothing was done. Ask again later."
+            detail = f"The tenant is limited to {rate:,} {what} a minute; nothing was done. Try again later."
             raise HttpProblem(429, "RATE_LIMITED", detail, headers={"Retry-After": str(ceil(wait_s))})
 
     async def _read_limits(self, engine: Engine, tenant: str) -> TenantLimits:

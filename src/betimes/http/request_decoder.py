@@ -174,7 +174,7 @@ def body_of(
         value = {name: part for name, part in value.items() if name not in route.read_only}
         fields = _fields(route.body_shape)
         if "tenant_id" in value and "tenant_id" not in fields and value.pop("tenant_id") != tenant:
-            found.add(join_path(path, "tenant_id"), "not the key's tenant")
+            found.add(join_path(path, "tenant_id"), "differs from the key's tenant")
         if "correlation_id" in value:
             correlation = value["correlation_id"] if "correlation_id" in fields else value.pop("correlation_id")
             found.extend(problems(join_path(path, "correlation_id"), correlation, Correlation))

@@ -104,7 +104,7 @@ class IncomingRequest(Request):
         while not is_complete:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise HttpProblem(400, "MALFORMED_JSON", "The connection ended before the body did.")
+                raise HttpProblem(400, "MALFORMED_JSON", "The connection closed before the whole body had arrived.")
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > BODY_BYTES_MAX:

@@ -287,7 +287,7 @@ async def _answer_once(route: Route, context: RequestContext, key: str) -> Answe
 def _items(route: Route, context: RequestContext, value: dict[str, Any]) -> list[RequestContext | Exception]:
     items = value["items"]
     if value.keys() != {"items"} or not isinstance(items, list) or not 1 <= len(items) <= BATCH_MAX:
-        raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and nothing beside them")])
+        raise refusal("field", [("items", f"1 to {BATCH_MAX} items, and no other field")])
     if context.idempotency_key is not None:
         message = "each item of a batch carries its own key"
         raise Invalid(message, (("header.idempotency-key", message),))
@@ -374,7 +374,9 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         headers = dict(error.headers or {})
-        told = HttpProblem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this path.", headers=headers)
+        told = HttpProblem(
+            405, "METHOD_NOT_ALLOWED", f"{request.method} is not allowed for this path.", headers=headers
+        )
     else:
         told = HttpProblem(404, "NOT_FOUND", "There is no such path; see /docs.")
     return await _response(_problem_answer(told))

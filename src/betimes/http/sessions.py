@@ -43,7 +43,7 @@ def session_token(request: Request) -> str | None:
         raise HttpProblem(401, "UNAUTHENTICATED", "Send a key or a session's cookie, not both.", headers=CHALLENGE)
     site = request.headers.get("sec-fetch-site")
     if site in ("cross-site", "same-site"):
-        raise HttpProblem(403, "CROSS_SITE", "Another site may not use this session.")
+        raise HttpProblem(403, "CROSS_SITE", "Requests from another site may not use this session.")
     if request.method not in SAFE and not is_meant(request):
         raise HttpProblem(403, "CROSS_SITE", CROSS_SITE)
     return token
@@ -66,4 +66,4 @@ async def keep_session(engine: Engine, known: Identity) -> None:
     try:
         await engine.submit(Submission(stream=tenant_stream(known.tenant), command=command, actor=known.name))
     except BetimesError as error:
-        _log.warning("the session %s could not be kept: %s", known.key_id, error)
+        _log.warning("the session %s could not be extended: %s", known.key_id, error)

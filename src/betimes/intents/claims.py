@@ -110,9 +110,10 @@ CLAIM_RULES: RuleTable[ClaimCase] = RuleTable(
 )
 _REFUSALS = {
     "DISABLED": "{id} is disabled; enable it first",
-    "ALREADY_CLAIMED": "{id} is claimed by {worker} until {until}; take another, or come back then",
+    "ALREADY_CLAIMED": "{id} is claimed by {worker} until {until}; claim another one, or try again then",
     "NOT_DUE": "{id} is not due{until}",
-    "NOT_CLAIMABLE": "{id} is for other workers (its `worker` says {choice}); change that to any, or leave it to them",
+    "NOT_CLAIMABLE": "{id} is reserved for other workers (its `worker` is {choice}); "
+    "change that to any, or leave it to them",
 }
 
 
@@ -172,10 +173,11 @@ def held_claim(view: View[IntentState], intent: IntentState, token: int, now: In
     live = intent.live_claim(now)
     if live is not None and live.token == token:
         return live
-    now_held = f"the live one is {live.worker}'s" if live else "no claim is alive"
+    now_held = f"the active one belongs to {live.worker}" if live else "no claim is active"
     return Refusal(
         "CLAIM_LOST",
-        f"the claim {token} on {view.stream.id} is over ({now_held}); nothing changed. Drop the work, or claim anew",
+        f"the claim {token} on {view.stream.id} is over ({now_held}); nothing was changed. "
+        "Drop the work, or claim it again",
     )
 
 

@@ -70,5 +70,8 @@ def history(intent_id: str, /, *, paging: Paging = PAGING, at: Tenant = TENANT) 
     """
     columns = ("executed_at", "status", "worker", "message_preview", "next_check", "error_message")
     show_answer(
-        at, lambda bt: bt.intents.history(intent_id, **vars(paging)), columns=columns, empty="It was not looked at yet."
+        at,
+        lambda bt: bt.intents.history(intent_id, **vars(paging)),
+        columns=columns,
+        empty="It has not been checked yet.",
     )

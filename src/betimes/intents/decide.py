@@ -93,7 +93,7 @@ def _decide_existing(
         case Reconsider():
             return _reconsider(intent, policy[IntentsPolicy], now)
         case _:
-            return Refusal("NOT_A_COMMAND", "an intent calls nobody")
+            return Refusal("NOT_A_COMMAND", "an intent has no effects that could end")
 
 
 def _wake(view: View[IntentState], intent: IntentState, policy: Policy) -> Decision:
@@ -131,12 +131,10 @@ def _reconsider(intent: IntentState, policy: IntentsPolicy, now: Instant) -> Dec
 def _define(view: View[IntentState], command: DefineIntent, policy: Policy, now: Instant) -> Decision | Refusal:
     before = view.state
     if before and command.only_new:
-        return Refusal(
-            "VERSION_MISMATCH", f"there is an intent {view.stream.id!r} already, at version {before.version}"
-        )
+        return Refusal("VERSION_MISMATCH", f"the intent {view.stream.id!r} exists already, at version {before.version}")
     if before and not command.replaces:
         return Refusal(
-            "ALREADY_EXISTS", f"there is an intent {view.stream.id!r} already; replace it, or take another id"
+            "ALREADY_EXISTS", f"the intent {view.stream.id!r} exists already; replace it, or choose another id"
         )
     return _mismatch(view, before, command.expected) or _write_definition(view, sent_fields(command.body), policy, now)
 
@@ -146,7 +144,9 @@ def _change(
 ) -> Decision | Refusal:
     # `needs` locked the limit of the owner that the command names; of another nothing is known here.
     if command.user_id != intent.definition.user_id:
-        return Refusal("OWNER_MOVED", f"{view.stream.id!r} is no longer {command.user_id!r}'s; read it again")
+        return Refusal(
+            "OWNER_MOVED", f"{view.stream.id!r} does not belong to {command.user_id!r} any more; read it again"
+        )
     mismatch = _mismatch(view, intent, command.expected)
     if mismatch:
         return mismatch

@@ -66,8 +66,8 @@ _HINTS = {
     "|": "write or",
     ",": "write numbers without separators",
     "$": "write amounts without a currency",
-    '"': "this text has no end",
-    "'": "this text has no end",
+    '"': "the quotation mark is never closed",
+    "'": "the quotation mark is never closed",
 }
 
 Sort: TypeAlias = Literal["truth", "amount", "share", "bare"]
@@ -159,7 +159,7 @@ class _Parser:
             raise self._unexpected_token(_GOING_ON)
         self._demand_truth(whole)
         if not self._needs:
-            raise BadExpression(whole.at, f"nothing in it can change: name a ticker or one of {', '.join(NAMES)}")
+            raise BadExpression(whole.at, f"it compares constants only: name a ticker or one of {', '.join(NAMES)}")
         return Parsed(whole.compute, tuple(self._needs))
 
     # -- tokens

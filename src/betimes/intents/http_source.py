@@ -103,7 +103,7 @@ class HttpSource:
         try:
             return read_json(body)
         except Invalid as error:
-            raise SourceAnswer(f"the answer is of no use: {error}") from error
+            raise SourceAnswer(f"the answer cannot be used: {error}") from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

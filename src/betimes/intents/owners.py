@@ -16,7 +16,7 @@ def decide(
     view: View[OwnerState], command: ForgetIntent | Wake | Settled, policy: Policy, now: Instant
 ) -> Decision | Refusal:
     if not isinstance(command, ForgetIntent):
-        return Refusal("NOT_A_COMMAND", "a limit has no alarm and calls nobody")
+        return Refusal("NOT_A_COMMAND", "a limit has no alarm and no effects that could end")
     enabled_at = (view.state or OwnerState()).enabled.get(command.intent_id)
     if enabled_at is None or enabled_at >= command.version:
         return Decision()

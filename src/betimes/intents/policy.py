@@ -44,4 +44,4 @@ class IntentsPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"({self.source_retry_minutes})"
             )
         if len(set(self.channels)) < len(self.channels):
-            raise ValueError("channels names one twice")
+            raise ValueError("channels contains a duplicate")

@@ -194,7 +194,7 @@ class Intents(BulkChanges):
         assert isinstance(decision, Decision)
         problems = [*decision.reply.problems]
         if taken is not None:
-            problems.append(DefinitionProblem("intent_id", f"there is an intent {stream.id!r} already"))
+            problems.append(DefinitionProblem("intent_id", f"the intent {stream.id!r} exists already"))
         draft = None if problems else draft_from(sent_fields(fields))[0]
         checks = next_checks(definition_of(draft), now, CHECKS_SHOWN) if draft else []
         gate = draft.gate if draft else None
@@ -337,7 +337,7 @@ class Intents(BulkChanges):
             except Refused as refused:
                 if refused.reason != "OWNER_MOVED":
                     raise
-        raise VersionMismatch(f"{stream.id!r} changes hands faster than it can be read; try again")
+        raise VersionMismatch(f"{stream.id!r} changed its owner at every attempt; try again")
 
     async def _write(self, stream: StreamId, command: Command, **keyed: Any) -> IntentWritten:
         return await self._as_left(await self._submit(stream, command, **keyed))

@@ -122,7 +122,7 @@ class Sources:
 def check_source_name(name: str) -> None:
     """Raise `Invalid` for a name that no trigger asks for."""
     if name not in NAMES:
-        raise Invalid(f"no such source: {spell_name(name)}; known are {', '.join(NAMES)}")
+        raise Invalid(f"no such source: {spell_name(name)}; known: {', '.join(NAMES)}")
 
 
 def takes_context(source: Source) -> bool:

@@ -94,7 +94,7 @@ def _ids(case: DefinitionCase) -> Iterator[DefinitionProblem]:
     if case.stream.id in RESERVED_IDS:
         yield DefinitionProblem("intent_id", f"{case.stream.id!r} is the name of a route; choose another")
     elif given is not None and given != case.stream.id:
-        yield DefinitionProblem("intent_id", f"this is {case.stream.id!r}; an intent keeps its id")
+        yield DefinitionProblem("intent_id", f"the id cannot be changed; this intent is {case.stream.id!r}")
 
 
 def _user(case: DefinitionCase) -> Iterator[DefinitionProblem]:
@@ -103,7 +103,7 @@ def _user(case: DefinitionCase) -> Iterator[DefinitionProblem]:
     except Invalid as error:
         yield DefinitionProblem("user_id", str(error))
     if case.before and case.before.definition.user_id != case.draft.user_id:
-        yield DefinitionProblem("user_id", f"this intent is {case.before.definition.user_id!r}'s and stays so")
+        yield DefinitionProblem("user_id", f"the owner cannot be changed; it is {case.before.definition.user_id!r}")
 
 
 def _zone(case: DefinitionCase) -> Iterator[DefinitionProblem]:
@@ -226,7 +226,7 @@ def _channels(case: DefinitionCase) -> Iterator[DefinitionProblem]:
     for place, name in enumerate(given):
         if name not in case.channels:
             known = ", ".join(sorted(case.channels))
-            yield DefinitionProblem(f"action_channels[{place}]", f"no such channel: {name!r:.80}; known are {known}")
+            yield DefinitionProblem(f"action_channels[{place}]", f"no such channel: {name!r:.80}; known: {known}")
 
 
 def _metadata(case: DefinitionCase) -> Iterator[DefinitionProblem]:

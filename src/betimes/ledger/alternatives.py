@@ -38,7 +38,7 @@ from betimes.ledger.setting_search import search_settings
 
 RULES_OFF_MAX = 8
 INSTANTS_MAX = 6
-PRUNED = "it stands for history that was pruned, which cannot be decided again"
+PRUNED = "it replaces history that was pruned, which cannot be decided again"
 OTHER_ANSWER = (
     "deciding it again gives another answer: it was decided by another version of the rules, by time-zone data that "
     "has changed since, or seeing a value that is not on record"

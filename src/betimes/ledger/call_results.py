@@ -130,4 +130,4 @@ def spell_times(count: int) -> str:
 
 def shorten_error(error: str | None) -> str:
     """Return an error on one line, without the end of its sentence."""
-    return " ".join((error or "no error was told").split())[:ERROR_CHARS_MAX].rstrip(". ")
+    return " ".join((error or "no error was given").split())[:ERROR_CHARS_MAX].rstrip(". ")

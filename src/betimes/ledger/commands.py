@@ -160,7 +160,7 @@ def verify(*, tenant: str | None = None, of: VerifyOptions = VerifyOptions(), at
     """
     expected = parse_head(of.head) if of.head else None
     if expected and not tenant is of.kind is None:
-        raise Invalid("a head is that of all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
+        raise Invalid("a head covers all streams; leave out --tenant and --kind", (("head", "not with a filter"),))
     with progress("verifying", json=at.json) as bar:
         report = on(at.target, lambda application: _verify(application, tenant, of, expected, bar))
     head_text = str(report.head) if report.head else None

@@ -53,7 +53,7 @@ def day(
         show_json(view)
         return
     if found.of == "account instead":
-        say(f"No person is called {id}. This is the day of the account, as with --account:")
+        say(f"There is no person {id}. This is the day of the account, as with --account:")
     both = ", with the account of that name" if found.of == "both" else ""
     begin = to_local(view.timezone, view.since)
     say(f"{id} on {begin:%A %Y-%m-%d} in {view.timezone} ({_spell_offsets(view)}){both}")
@@ -61,7 +61,7 @@ def day(
         say(f"  {_spell_band(band, view)}")
     show({"items": list(_lines(view))}, json=False, columns=COLUMNS, empty="Nothing was decided, and nothing waits.")
     if view.truncated:
-        say("There was more than is shown here: betimes ledger has all of it.")
+        say("Not everything is shown here; betimes ledger has all of it.")
 
 
 def _spell_offsets(view: TimelineView) -> str:
@@ -78,7 +78,7 @@ def _parse_day(text: str | None) -> date | None:
     try:
         found = date.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{text[:80]!r} is no day; write it as 2026-11-17", (("date", "year-month-day"),)) from None
+        raise Invalid(f"{text[:80]!r} is not a date; write it like 2026-11-17", (("date", "year-month-day"),)) from None
     if found == date.max:  # it has no end
         raise Invalid(f"{text[:80]} is the last day of the calendar; name an earlier one", (("date", "too late"),))
     return found
@@ -139,8 +139,8 @@ async def _find_subject(ledger: Ledger, id: str) -> Subject:
     kinds = {hit.kind for hit in (await ledger.search(id)).items if hit.type == "stream" and hit.id == id}
     if not kinds:
         raise NotFound(
-            f"nobody is called {id[:80]!r}: name a person, or an account with --account; betimes ledger shows who "
-            "there is, and betimes why finds what has another name"
+            f"there is no person {id[:80]!r}: name a person, or an account with --account; betimes ledger shows "
+            "which there are, and betimes why finds other names"
         )
     named = {one.subject for domain in DOMAINS for one in domain.subjects if one.kind in kinds and not one.by_owner}
     return "account_id" if named == {"account_id"} else "user_id"

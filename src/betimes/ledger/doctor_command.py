@@ -53,9 +53,9 @@ async def _examine(application: Application, *, repair: bool) -> tuple[list[Ailm
 
 def _say_findings(ailments: list[Ailment], mended: list[Ailment], clock: list[str], others: list[str]) -> None:
     for one in ailments:
-        done = one.remedy or "nothing can be done here: restore it from a backup, or upgrade this process"
+        done = one.remedy or "it cannot be repaired here: restore it from a backup, or upgrade this process"
         say(f"{one.stream}: {one.what}. {'Done' if one in mended else 'Repair'}: {done}.")
     for told in clock:
         say(f"The clock: {told}.")
     for other in others:
-        say(f"{other}. Not mended by a repair: restore it from a backup.")
+        say(f"{other}. A repair does not fix this: restore it from a backup.")

@@ -24,7 +24,7 @@ GROUPS_MAX = 100
 ERROR_CHARS_SHOWN = 300
 SKIPPED_MAX = 20
 EFFECT_CHARS_MAX = 300
-FIRST = "somebody else was first; look at the effect again"
+FIRST = "the effect was changed by somebody else; read it again"
 Action: TypeAlias = Literal["retry", "discard"]
 REFUSALS: dict[Action, str] = {"retry": "NOT_RETRYABLE", "discard": "NOT_DISCARDABLE"}
 
@@ -232,10 +232,10 @@ def _check_choice(request: EffectsAction | Mapping[str, Any]) -> EffectsAction:
     """Return the request; raise `Invalid` unless it names effects or has a filter."""
     asked = check_request(request, EffectsAction)
     if (asked.ids is None) == (asked.filter is None):
-        raise refusal("field", [("ids", "give either ids or a filter; an empty filter chooses all")])
+        raise refusal("field", [("ids", "give either ids or a filter; an empty filter selects all")])
     paging = [name for name in ("limit", "cursor") if getattr(asked, name) is not None]
     if asked.ids and paging:
-        message = "goes with a filter only; all that are named are acted on in one call: leave it out"
+        message = "only with a filter; effects given by id are all handled in one call: leave it out"
         raise refusal("field", [(name, message) for name in paging])
     return asked
 

@@ -204,7 +204,7 @@ class Effects(LedgerReader):
         return (await load_delivery(self.engine, row.id.source, channel, segments)).objection
 
     async def _row(self, effect_id: str) -> EffectRow:
-        unknown = NotFound(f"there is no effect {effect_id[:80]!r}; those that ended long ago are forgotten")
+        unknown = NotFound(f"there is no effect {effect_id[:80]!r}; effects are deleted some time after they end")
         try:
             id = parse_effect_handle(self.caller.tenant, effect_id)
         except Invalid:

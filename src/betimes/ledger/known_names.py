@@ -110,4 +110,4 @@ def spell_unknown(what: str, value: str, known: tuple[str, ...]) -> str:
     names = ", ".join([*near, *(name for name in known if name not in near)])  # those that may be meant come first
     if len(names) > NAMES_CHARS_MAX:
         names = names[:NAMES_CHARS_MAX].rpartition(", ")[0] + ", …"
-    return f"no such {what}: {value[:40]}; there are {names}"
+    return f"no such {what}: {value[:40]}; known: {names}"

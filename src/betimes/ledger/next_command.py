@@ -78,7 +78,9 @@ def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
         return None
     until, _, cursor = text.rpartition(".")
     if not cursor or not until:
-        raise Invalid("this is no cursor that `betimes next` printed; start without", (("cursor", "not one of these"),))
+        raise Invalid(
+            "`betimes next` did not print this cursor; start without --cursor", (("cursor", "not one of these"),)
+        )
     return moment(parse(until)), cursor
 
 

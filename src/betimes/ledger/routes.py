@@ -65,8 +65,8 @@ class ClockView(msgspec.Struct, frozen=True):
 
 
 _TIME_IS_REAL = (
-    "Time is real here; to move it, start betimes serve with --virtual-clock, or with --app put clock=VirtualClock(…) "
-    "into its Betimes."
+    "This server uses the real clock; for one that can be moved, start betimes serve with --virtual-clock, "
+    "or with --app put clock=VirtualClock(…) into its Betimes."
 )
 
 
@@ -95,7 +95,7 @@ def _demand_kinds(request: RequestContext, kinds: tuple[str, ...] | None) -> tup
         if kind not in request.engine.kinds.names
     ]
     if unknown:
-        raise Invalid(f"{len(unknown)} kinds are not known", tuple(unknown))
+        raise Invalid(f"unknown kinds: {len(unknown)}", tuple(unknown))
     return kinds
 
 
@@ -127,7 +127,7 @@ async def advance(request: RequestContext[ClockRequest]) -> PassView:
         raise _too_far(field)
     target = now + seconds(body.advance_s or 0) if to is None else to
     if target < now:
-        raise Invalid("time does not go back", ((field, "time does not go back"),))
+        raise Invalid("the clock cannot go back", ((field, "the clock cannot go back"),))
     if target > now + ADVANCE_DAYS_MAX * DAY:
         raise _too_far(field)
     return _pass(await request.application.advance_pass(to=target, max_s=ADVANCE_S))

@@ -331,12 +331,12 @@ class Ledger(Meta, Statistics, VerdictList, Timeline, StreamList, Search, Health
         """Say in a few sentences what was decided and what else was written, as far as the caller may see it."""
         if checkpoint_of(why.segment):
             handle = why.segment.handle
-            return f"{handle} stands for all that was before it, which was pruned; nothing was decided here."
+            return f"{handle} replaces all earlier history, which was pruned; nothing was decided here."
         told = [summarise_segment(why.segment, why.verdict, why.steps, answer=outcome.outcome if outcome else None)]
         if same_turn := [one.handle for one in why.same_turn if self.may_see(one.stream.kind)]:
             told.append(f"The same turn also wrote {', '.join(same_turn)}.")
         if why.effects:
-            told.append(f"It asked for {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
+            told.append(f"It caused {len(why.effects)} {'effect' if len(why.effects) == 1 else 'effects'}.")
         return " ".join(told)
 
     async def _effects_of(self, told: Explanation) -> Listing[EffectView]:

@@ -205,7 +205,7 @@ def _groups(by: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in by.split(",")))
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
-        raise wrong_parameter("by", f"some of {', '.join(GROUPS)}, with commas")
+        raise wrong_parameter("by", f"some of {', '.join(GROUPS)}, separated by commas")
     return names
 
 
@@ -256,7 +256,7 @@ def _level(name: Step, since_at: Instant, position: TallyPosition) -> int:
     length = STEPS[name]
     kept = _kept_from(length, position)
     if since_at < kept:
-        message = f"steps of {name} are kept since {render(kept)}; take a longer one"
+        message = f"steps of {name} are kept since {render(kept)}; take longer steps"
         raise wrong_parameter("step", message)
     return max(level for level in LEVELS if length % level == 0)
 

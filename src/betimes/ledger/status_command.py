@@ -120,21 +120,21 @@ def _find_problems(
         found.append(f"held until {until}: {held} ({hold.reason}); `betimes hold --end` lets them fire again")
     if late_s > LATE_S and not hold:
         is_idle = processes is not None and not any(process.alive for process in processes)
-        idle = "; no process works: start betimes serve or worker" if is_idle else ""
+        idle = "; no process is running: start betimes serve or worker" if is_idle else ""
         due = count_noun(backlog.alarms_due, "alarm is", "alarms are")
         found.append(f"{due} due, the oldest for {late_s:,.0f} s{idle}")
     if backlog.snoozed:
-        failed = count_noun(backlog.snoozed, "wake failed and rests", "wakes failed and rest")
+        failed = count_noun(backlog.snoozed, "wake failed and is snoozed", "wakes failed and are snoozed")
         found.append(f"{failed}; `betimes doctor` names rows that cannot be read")
     if backlog.effects_failing:
         failing = count_noun(backlog.effects_failing, "call failed and is", "calls failed and are")
-        found.append(f"{failing} tried again: see last_error in `betimes effects list --status pending`")
+        found.append(f"{failing} retried: see last_error in `betimes effects list --status pending`")
     if backlog.effects_dead:
         found.append(f"{count_noun(backlog.effects_dead, 'dead letter')}: see `betimes effects list --status dead`")
     for name, count in sorted(backlog.orphaned.items()):
         waiting = count_noun(count, "call waits", "calls wait")
-        found.append(f"nobody takes {name}: {waiting} for a process that has it; start {spell_start(name)}")
-    found += [f"{last.findings:,} not as the ledger says: run `betimes verify`" for last in verified if not last.sound]
+        found.append(f"no process has {name}: {waiting} for one that does; start {spell_start(name)}")
+    found += [f"{last.findings:,} not as the ledger says; run `betimes verify`" for last in verified if not last.sound]
     return found
 
 
@@ -184,7 +184,7 @@ def _spell_lag(lag: AlarmLagView) -> str:
 
 def _spell_verification(verified: list[VerificationView], zone: str) -> str:
     if not verified:
-        return "never, as far as is on record; `betimes verify` does"
+        return "never, according to the ledger; run `betimes verify`"
     last = verified[0]
     what = f"{'all tenants' if last.everything else 'this tenant'}{f', kind {last.kind}' if last.kind else ''}"
     result = "sound" if last.sound else count_noun(last.findings, "finding")

@@ -180,7 +180,7 @@ class StreamList(LedgerReader):
             last, page = await self.engine.store.history(row.stream, replayed.version, READ_MAX)
             # Counted from the first segment that is left; pruned ones need not be replayed.
             if page and row.version - page[0].version + replayed.segments >= VERIFIED_MAX:
-                told = f"it has more than {VERIFIED_MAX:,} segments; `betimes verify` has no such bound"
+                told = f"it has more than {VERIFIED_MAX:,} segments; `betimes verify` has no such limit"
                 raise Refused("HISTORY_TOO_LONG", told)
             async for segment in in_slices(page):
                 replayed.examine(segment)

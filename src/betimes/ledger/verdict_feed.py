@@ -104,7 +104,7 @@ Placed: TypeAlias = tuple[FeedPosition, VerdictEvent]
 def position_of(text: str) -> FeedPosition:
     found = _POSITION.fullmatch(text)
     if found is None:
-        message = "not the id of one of our events; leave it out to begin now"
+        message = "is not the id of an event of this stream; leave it out to begin now"
         raise Invalid(message, (("header.last-event-id", message),))
     return FeedPosition(int(found[1]), int(found[2]))
 

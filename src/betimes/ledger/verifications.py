@@ -119,4 +119,4 @@ async def record_verification(
             result=result,
         )
     except BetimesError as error:  # the report is what was asked for
-        report.notes.append(f"it could not be put on record: {error}")
+        report.notes.append(f"the result could not be recorded: {error}")

@@ -203,7 +203,7 @@ def _write_alternatives(kind: str, view: AlternativesView | None, teller: TimeTe
     if view is None:
         return
     if not view.reproduced:
-        yield f"What would have changed it cannot be told: {view.why_not}."
+        yield f"What would have changed it cannot be determined: {view.why_not}."
     elif view.changes:
         yield "The answer would have been different if"
         yield from (f"  {_spell_change(kind, change, teller)}" for change in view.changes)

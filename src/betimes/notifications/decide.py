@@ -152,11 +152,11 @@ def name_problems(
     found = []
     if event_type is not None and event_type not in policy.event_types:
         known = ", ".join(sorted(policy.event_types))
-        found.append(("event_type", f"no such type: {event_type!r:.80}; known are {known}"))
+        found.append(("event_type", f"no such type: {event_type!r:.80}; known: {known}"))
     for place, name in enumerate(channels):
         if name not in policy.channels:
             known = ", ".join(sorted(policy.channels))
-            found.append((f"channels[{place}]", f"no such channel: {name!r:.80}; known are {known}"))
+            found.append((f"channels[{place}]", f"no such channel: {name!r:.80}; known: {known}"))
     return tuple(found)
 
 

@@ -79,7 +79,7 @@ class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     def __post_init__(self) -> None:
         if self.url and self.python:
-            raise ValueError("there are both url and python; one provider is asked, so say one of them")
+            raise ValueError("both url and python are set; only one provider is asked, so set one of them")
 
 
 class ProviderScore(msgspec.Struct, frozen=True):

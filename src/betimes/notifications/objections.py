@@ -12,7 +12,7 @@ from betimes.notifications.rule_context import RuleContext
 from betimes.notifications.rules import RULES
 
 EXPLANATIONS = {
-    "EXPIRED": "the notification has expired; nobody is to hear it any more",
+    "EXPIRED": "the notification has expired; it cannot be sent any more",
     "ACCOUNT_BANNED": "the person is banned",
     "USER_OPT_OUT": "the person has opted out of it",
 }

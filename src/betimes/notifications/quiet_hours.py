@@ -80,7 +80,7 @@ def problems_of(windows: tuple[QuietHours, ...]) -> list[tuple[str, str]]:
         if not window.days or not set(window.days) <= set(range(7)):
             found.append((f"{path}.days", "at least one of mon tue wed thu fri sat sun"))
     if not found and _covers_week(windows):
-        found.append(("quiet_hours", "these windows leave no moment of the week in which anything could be delivered"))
+        found.append(("quiet_hours", "these windows cover the whole week; leave some time for deliveries"))
     return found
 
 

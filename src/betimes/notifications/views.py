@@ -298,9 +298,9 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         if (self.item_ids is None) == (not self.all):
-            raise ValueError("item_ids: either these, or all")
+            raise ValueError("item_ids: give either these or all")
         if self.before is not None and not self.all:
-            raise ValueError("before: goes with all")
+            raise ValueError("before: only together with all")
 
 
 class ReadResult(JsonView, frozen=True):

@@ -71,7 +71,9 @@ class AppriseChannel(_Channel, tag="apprise", frozen=True):
             if not found or not scheme:
                 raise ValueError(f"urls[{place}]: not an Apprise URL, such as mailto://…")
             if PLACE in scheme or PLACE in _authority(rest):
-                raise ValueError(f"urls[{place}]: {PLACE} must stand after the host, else a person could name the host")
+                raise ValueError(
+                    f"urls[{place}]: {PLACE} must come after the host, or an address could replace the host"
+                )
 
 
 class WebhookChannel(_Channel, tag="webhook", frozen=True):
@@ -197,7 +199,9 @@ def _demand_one_place(configured: Mapping[str, Channel], functions: Mapping[str,
     """Raise `Invalid` if a channel is both configured and a function; the log is where channels go without either."""
     twice = sorted(name for name in functions if not isinstance(configured.get(name, LogChannel()), LogChannel))
     if twice:
-        told = f"both @bt.channel and the configuration say how {', '.join(twice)} is sent; say it in one place only"
+        told = (
+            f"both @bt.channel and the configuration say how {', '.join(twice)} is sent; declare each in one place only"
+        )
         raise Invalid(told, tuple((f"channels.{name}", "the application declares @bt.channel") for name in twice))
 
 
@@ -206,7 +210,7 @@ def _fill_address(channel: str, url: str, address: str | None) -> str:
     if PLACE not in url:
         return url
     if not address:
-        raise BadAddress(f"the channel {channel!r} needs an address and the person has none")
+        raise BadAddress(f"the channel {channel!r} needs an address, and the user has none")
     if len(address) > ADDRESS_CHARS_MAX or not address.isprintable() or set(address) & set(" ,;%"):
         # some of Apprise's plug-ins unquote twice, so that a quoted comma would make two addresses of one
         raise BadAddress(

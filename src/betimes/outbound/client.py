@@ -113,7 +113,7 @@ class Outbound:
         limit = self._settings.response_bytes_max
         read = await read_body(response, limit)
         if len(read) > limit:
-            raise AnswerTooLarge(f"{host} answered with more than the {limit} bytes that are read")
+            raise AnswerTooLarge(f"{host} answered with more than {limit} bytes, which is the limit")
         return read
 
 

@@ -63,14 +63,17 @@ class Handlers:
     def handler(self, name: str) -> Callable[[Function], Function]:
         """Register the decorated function under a name."""
         if not _NAME.fullmatch(name):
-            raise Invalid(f"{name[:64]!r} is not a handler's name: letters, digits and _.-, at most 64, no dot first")
+            raise Invalid(
+                f"{name[:64]!r} is not a valid handler name: use at most 64 letters, digits and _.-, "
+                "not starting with a dot"
+            )
         if name in self._functions:
-            raise Invalid(f"there is a handler {name!r} already; give this one another name")
+            raise Invalid(f"a handler named {name!r} exists already; choose another name")
 
         def register(function: Function) -> Function:
             # Once more: another may have taken the name since the decorator was made.
             if name in self._functions:
-                raise Invalid(f"there is a handler {name!r} already; give this one another name")
+                raise Invalid(f"a handler named {name!r} exists already; choose another name")
             wants_context(function)
             self._functions[name] = function
             return function
@@ -147,7 +150,9 @@ def wants_context(function: Callable[..., Any]) -> bool:
         except TypeError:
             continue
         return len(arguments) == 2
-    message = f"{_name_of(function)}{signature} must take one value, a payload or a message, or that and a context"
+    message = (
+        f"{_name_of(function)}{signature} must take one argument (the payload or message) or two (that and a context)"
+    )
     raise Invalid(message)
 
 

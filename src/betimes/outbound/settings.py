@@ -41,7 +41,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             try:
                 ipaddress.ip_network(network)
             except ValueError as error:
-                raise ValueError(f"allow_networks: {error}; write it such as 10.1.0.0/16") from None
+                raise ValueError(f"allow_networks: {error}; write it like 10.1.0.0/16") from None
         for host in self.allow_hosts:
             if not host or set(host) & set("/:*@ "):
                 raise ValueError(f"allow_hosts: {host!r} is not a host; write its name alone, such as crm.internal")

@@ -61,7 +61,7 @@ class UrlRules:
             if host == "localhost" or host.endswith(".localhost"):
                 self.demand_addresses(host, ["127.0.0.1"])
         except WebhookFailed as error:
-            return UrlFinding(warning=f"this process would not call it: {error}")
+            return UrlFinding(warning=f"this process does not call it: {error}")
         return UrlFinding()
 
 

@@ -101,7 +101,7 @@ def tier_problem(tier: str | None, runs: RunsPolicy) -> str:
     """Return what is wrong with the tier a trigger names, or nothing."""
     if tier is None or tier in runs.tiers:
         return ""
-    return f"no such tier: {tier}; known are {', '.join(sorted(runs.tiers)) or 'none'}"
+    return f"no such tier: {tier}; known: {', '.join(sorted(runs.tiers)) or 'none'}"
 
 
 def _new_trigger(view: View[AccountState], key: str, command: RequestRun, now: Instant) -> WaitingTrigger:
@@ -234,7 +234,7 @@ QUOTA: Decider[QuotaState] = Decider(
     state=QuotaState,
     commands=SlotTaken,
     events=QuotaEvents,
-    decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "a quota is written by accounts alone"),
+    decide=lambda view, command, policy, now: Refusal("NOT_A_COMMAND", "only accounts write to a quota"),
     fold=fold_quota,
 )
 

@@ -39,7 +39,7 @@ class Registry(Service):
         entries = _entries(entries)
         names = [entry.trigger_type for entry in entries]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise refusal("type", [("entries", f"{name} is there twice") for name in twice])
+            raise refusal("type", [("entries", f"{name} is listed twice") for name in twice])
         for _ in range(TRIES_MAX):
             overrides, at = await self._overrides(entries)
             warnings = await self._demand_working(overrides, names)
@@ -53,7 +53,7 @@ class Registry(Service):
             else:
                 after = await self.registry()
                 return RegistryWritten(after.version, after.entries, warnings)
-        raise VersionMismatch("the policy is changed all the time; try again")
+        raise VersionMismatch("the policy was changed by others at every attempt; try again")
 
     async def _overrides(self, entries: list[RegistryEntry]) -> tuple[dict[str, Any], int]:
         """Return the tenant's policy with these entries in it, and the version that was changed."""
@@ -88,7 +88,7 @@ def repeated_types(request: Any) -> Iterator[Problem]:
     for place, entry in readable(request.entries):
         for name in broken_rules(entry, [lambda one: (one.trigger_type,)]):
             if name in seen:
-                yield f"entries[{place}].trigger_type", f"{name} is there twice"
+                yield f"entries[{place}].trigger_type", f"{name} is listed twice"
             seen.add(name)
 
 

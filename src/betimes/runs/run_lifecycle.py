@@ -87,7 +87,7 @@ def _refuse_lost_claim(view: View[RunState], run: RunState, claim_token: int) ->
     if run.handler == "claim" and run.status == "started" and run.claim_token == claim_token:
         return None
     return Refusal(
-        "CLAIM_LOST", f"the claim {claim_token} on the run {view.stream.id} is not alive; it is {run.status}"
+        "CLAIM_LOST", f"the claim {claim_token} on the run {view.stream.id} is not active; the run is {run.status}"
     )
 
 

@@ -332,7 +332,5 @@ def _explain_absence(state: RunState | None) -> str:
     """Return why there is no run to show under an id: only what the gate let through has one."""
     if state and state.asked_by and state.target != "trigger":
         kind, id = state.asked_by.kind, state.asked_by.id
-        return (
-            f"the {kind} asked for a {state.target}, which the gate does not judge; betimes why {id} says how it went"
-        )
-    return "a trigger that was skipped or waits has none; /v1/triggers/{run_key} says why"
+        return f"the {kind} started a {state.target}, which the gate does not judge; see betimes why {id}"
+    return "a trigger that was skipped or is waiting has none; /v1/triggers/{run_key} says why"

@@ -242,7 +242,9 @@ class Triggers(Service):
         if entry is None:
             raise Refused("UNKNOWN_TRIGGER_TYPE", policy[RunsPolicy].type_problem(trigger_type))
         if entry.debounce_mode == "trailing":
-            raise Invalid(f"{trigger_type} waits bursts out, so each of its triggers needs a key of its own; give one")
+            raise Invalid(
+                f"{trigger_type} has a trailing debounce, so each of its triggers needs an idempotency key; give one"
+            )
         bucket = epoch_down(at) // max(KEY_BUCKET_MIN_S, entry.debounce_seconds)
         return sha256(f"{self.caller.tenant}|{account_id}|{trigger_type}|{bucket}".encode()).hexdigest()
 

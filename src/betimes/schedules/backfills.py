@@ -84,9 +84,11 @@ def _start(view: View[BackfillState], command: StartBackfill, now: Instant) -> D
         return Refusal("ALREADY_EXISTS", f"there is a backfill {view.stream.id!r} already")
     # The caller was shown what would be fired; another definition would fire something else.
     if schedule.version != command.definition_version:
-        return Refusal("VERSION_MISMATCH", f"the schedule {command.schedule_id!r} was changed meanwhile; ask again")
+        return Refusal(
+            "VERSION_MISMATCH", f"the schedule {command.schedule_id!r} was changed in the meantime; try again"
+        )
     if command.to_at > now or command.from_at >= command.to_at:
-        return Refusal("INVALID", "a backfill goes from an instant to a later one that is not in the future")
+        return Refusal("INVALID", "the end of a backfill must be later than its start and not in the future")
     definition, version = schedule.definition, schedule.version
     started = derive(BackfillStarted, command, definition=definition, definition_version=version, at=now)
     return _go_on(view.stream, None, started, now)

@@ -293,7 +293,9 @@ def _trigger(
     if state.manual and state.manual.is_in(now):
         if state.manual.fingerprint == run.fingerprint():
             return Decision(reply=TickRef(state.manual.segment))
-        return Refusal("RUN_KEY_CONFLICT", f"{run_key} was asked for in this second with another payload")
+        return Refusal(
+            "RUN_KEY_CONFLICT", f"{run_key} was requested in this second with another payload; try again in a second"
+        )
     requests = _run_requests(view, state, now)
     manual = ManualTick(scheduled_for, run.fingerprint(), view.version + 1)
     requested = replace(requests.ask(run), payload=payload)

@@ -170,7 +170,7 @@ def _crons(cron: Crons | UnsetType | None) -> tuple[str, ...]:
 
 def choice_problems(timed: Any) -> Iterator[Problem]:
     if bool(_crons(timed.cron)) == bool(timed.every):
-        yield "cron", "say either cron or every, and one of them"
+        yield "cron", "give exactly one of cron and every"
 
 
 def cron_problems(timed: Any) -> Iterator[Problem]:

@@ -246,7 +246,7 @@ class Schedules(Definitions[ScheduleRequest, ScheduleView, ScheduleWritten]):
             except VersionMismatch:
                 continue
             return await self._backfill_written(recorded)
-        raise VersionMismatch(f"the schedule {schedule_id!r} was changed again and again meanwhile; try once more")
+        raise VersionMismatch(f"the schedule {schedule_id!r} was changed by others at every attempt; try again")
 
     @check_filters
     async def backfills(self, schedule_id: str, *, limit: int = 50, cursor: str | None = None) -> Page[BackfillView]:

@@ -89,7 +89,7 @@ class ScheduleRequest(
 
     def __post_init__(self) -> None:
         if (self.cron is None) == (self.every is None):
-            raise ValueError("cron: say either cron or every, and one of them")
+            raise ValueError("cron: give exactly one of cron and every")
 
     def definition(self) -> ScheduleDefinition:
         return derive(ScheduleDefinition, self)

@@ -302,7 +302,9 @@ def _refuse_unknown_stage(state: ScoreState, policy: ScoresPolicy) -> Refusal | 
 
 
 def _refuse_future(at: Instant, now: Instant) -> Refusal:
-    return Refusal("IN_THE_FUTURE", f"{(at - now) / SECOND:g} s from now; what has not happened cannot be recorded")
+    return Refusal(
+        "IN_THE_FUTURE", f"the instant is {(at - now) / SECOND:g} s in the future; record only what has happened"
+    )
 
 
 def _refuse_at_floor(view: View[ScoreState]) -> Refusal:

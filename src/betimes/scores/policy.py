@@ -125,7 +125,7 @@ class ScoresPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         timed = set(self.paused_statuses) - {self.game_over_status}
         if wrong := sorted(self.pause_timeouts_s.keys() - timed):
             raise ValueError(
-                f"pause_timeouts_s: no time ends {', '.join(wrong)}; known are {', '.join(sorted(timed)) or 'none'}"
+                f"pause_timeouts_s: no time-out can end {', '.join(wrong)}; known: {', '.join(sorted(timed)) or 'none'}"
             )
 
     @cached_property

@@ -165,7 +165,7 @@ class RequestRules(msgspec.Struct, frozen=True):
             yield name, f"{render(instant(value))} is in the future"
         elif name in known and value not in known[name][1]:
             what, names = known[name]
-            yield name, f"no such {what}: {value}; known are {', '.join(map(str, names))}"
+            yield name, f"no such {what}: {value}; known: {', '.join(map(str, names))}"
         elif name == "timeout_seconds" and request.game_status not in policy.pauses:
             yield name, "only a pause can time out"
 

@@ -92,9 +92,7 @@ class _Count:
 
     def report(self) -> None:
         if self.capped:
-            _log.warning(
-                "the decay of %d scores reached the cap per cycle; what they owed beyond that is forgiven", self.capped
-            )
+            _log.warning("the decay of %d scores reached the cap per cycle; the rest is not applied", self.capped)
 
 
 class Sweeps(Service):

@@ -107,7 +107,7 @@ def decide(
 def _reseal(state: SensorState, secrets: tuple[str, ...], was: str) -> Decision | Refusal:
     known = tuple(one.secret for one in state.secrets)
     if fingerprint(known) != was or len(secrets) != len(known):
-        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+        return Refusal("VERSION_MISMATCH", "the secrets have changed in the meantime; try again")
     return Decision((SecretsResealed(secrets),))
 
 
@@ -167,7 +167,7 @@ def _receive(
     view: View[SensorState], state: SensorState, message: Message, policy: AutomationPolicy, now: Instant
 ) -> Decision | Refusal:
     if state.definition.sensor_type != "push":
-        return Refusal("NOT_A_PUSH_SENSOR", f"the sensor {view.stream.id!r} polls; it takes no messages")
+        return Refusal("NOT_A_PUSH_SENSOR", f"the sensor {view.stream.id!r} is a poll sensor; it takes no messages")
     if state.status != "active":
         return Refusal("SENSOR_PAUSED", f"the sensor {view.stream.id!r} is {state.status}; deliver it again later")
     sensor_id, definition = view.stream.id, state.definition
@@ -269,7 +269,7 @@ def _take_manual(
     view: View[SensorState], state: SensorState, command: Evaluated, policy: AutomationPolicy, now: Instant
 ) -> Decision | Refusal:
     if state.definition.sensor_type != "poll":
-        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} takes messages; it does not poll")
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {view.stream.id!r} is a push sensor; it does not poll")
     evaluation, error = None, command.error
     if command.evaluation is not None and not error:
         evaluation, error = read_answer(command.evaluation, state.definition)
@@ -286,7 +286,7 @@ def _take_manual(
 
 def _reset_cursor(stream: StreamId, state: SensorState, command: ResetCursor, now: Instant) -> Decision | Refusal:
     if state.definition.sensor_type != "poll":
-        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} takes messages; it has no cursor")
+        return Refusal("NOT_A_POLL_SENSOR", f"the sensor {stream.id!r} is a push sensor; it has no cursor")
     if len(encode(command.cursor)) > CURSOR_CHARS_MAX:
         return Refusal("INVALID", f"the cursor is over {CURSOR_CHARS_MAX:,} characters")
     if command.if_state_version not in (None, state.state_version):

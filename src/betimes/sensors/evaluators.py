@@ -71,7 +71,7 @@ class Evaluators:
     def evaluator(self, name: str) -> Callable[[Decorated], Decorated]:
         """Register the decorated async function under a name; raise `Invalid` if it is not async."""
         if not _NAME.fullmatch(name) or name in self._functions:
-            raise Invalid(f"{name[:64]!r} is no name for an evaluator, or is taken")
+            raise Invalid(f"{name[:64]!r} is not a valid name for an evaluator, or is taken already")
 
         def register(function: Decorated) -> Decorated:
             _demand_async(name, function)
@@ -103,7 +103,7 @@ class Evaluators:
         if isinstance(evaluator, HandlerEvaluator) and evaluator.name not in self._functions:
             raise Refused("EVALUATOR_NOT_HERE", f"this process has no evaluator {evaluator.name!r}")
         if isinstance(evaluator, WebhookEvaluator) and self._webhooks is None:
-            raise Refused("EVALUATOR_NOT_HERE", "this process calls no webhooks")
+            raise Refused("EVALUATOR_NOT_HERE", "this process cannot call webhooks")
         return await self._call(tenant, evaluator, body, timeout_s, f"manual:{body['sensor_id']}")
 
     async def _call(self, tenant: str, evaluator: Evaluator, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
@@ -117,7 +117,7 @@ class Evaluators:
 
     async def _call_http(self, tenant: str, url: str, body: Mapping[str, Any], timeout_s: int, id: str) -> Any:
         if self._webhooks is None:
-            raise GiveUp("this process calls no webhooks")
+            raise GiveUp("this process cannot call webhooks")
         sent = encode(body).encode()
         answer = await self._webhooks.post(url, sent, id=id, tenant=tenant, timeout_s=timeout_s)
         return _check_answer(read_json, answer) if answer else None

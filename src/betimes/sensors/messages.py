@@ -309,7 +309,7 @@ def _decode_json(body: bytes) -> Any:
     try:
         return read_json(body)
     except Invalid as error:
-        raise NotJson(f"the body cannot be taken: {error}", error.problems) from None
+        raise NotJson(f"the body cannot be accepted: {error}", error.problems) from None
 
 
 def _decode_base64(text: str, path: str) -> bytes:

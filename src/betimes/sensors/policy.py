@@ -21,4 +21,4 @@ class AutomationPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.backoff_min_s > self.backoff_max_s:
-            raise ValueError("backoff_min_s is longer than backoff_max_s; the pause only grows")
+            raise ValueError("backoff_min_s must not be longer than backoff_max_s")

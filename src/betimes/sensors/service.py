@@ -246,7 +246,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
         state: SensorState = await self.require_state(stream)
         definition = state.definition
         if definition.sensor_type != "poll" or definition.evaluator is None:
-            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} takes messages; it does not poll")
+            raise Refused("NOT_A_POLL_SENSOR", f"the sensor {sensor_id!r} is a push sensor; it does not poll")
         calls = {"evaluator": definition.evaluator}
         raise_problems(tuple(await handler_problems(self.engine, self.deployment, stream.tenant, calls)))
         evaluation_id, request = f"sensor_eval:{sensor_id}:manual:{key or uuid4().hex}", f"{sensor_id}|manual"

@@ -34,9 +34,9 @@ function heldView(hold, view) {
     h(
       "p",
       { class: "soft" },
-      "No alarm of these rings, nothing is sent, called or handed out. Requests are answered and recorded as ever.",
+      "No alarm of these rings, nothing is sent, called or claimed. Requests are answered and recorded as usual.",
     ),
-    actionButton("Let everything fire again…", () => ending(view), { class: "primary" }),
+    actionButton("End the hold…", () => ending(view), { class: "primary" }),
   );
 }
 

@@ -40,7 +40,7 @@ export class Problem extends Error {
     super(told.detail || told.title || `HTTP ${told.status}`);
     this.status = told.status;
     this.code = told.code ?? "";
-    this.title = told.title ?? "Something went wrong";
+    this.title = told.title ?? "Internal error";
     this.detail = told.detail ?? "";
     this.errors = told.errors ?? [];
     this.errorId = told.error_id ?? null;

@@ -58,7 +58,7 @@ export function ledgerSection(view, { stats, oldest }, verified) {
         "Last verified",
         verified.length
           ? verifiedWords(verified.find((one) => !one.sound) ?? verified[0])
-          : "never, as far as is on record",
+          : "never, according to the ledger",
       ],
       ["Pruned", h("a", { href: "/console/ledger?kind=operation&id=history" }, "what was pruned, by whom")],
     ]),

@@ -1,5 +1,5 @@
 /**
- * What would have had to be different: the least change of each kind that leads to a better answer. It is asked for
+ * What would have changed the answer: the least change of each kind that leads to a better answer. It is asked for
  * after the page stands, because the server decides the segment again, up to two hundred times.
  */
 import { get, part } from "./api.js";
@@ -32,7 +32,7 @@ export function changesSection(told, theirs, signal) {
     }
   };
   void load();
-  return section("What would have had to be different", box);
+  return section("What would have changed the answer", box);
 }
 
 /** @param {any} told @param {any} found @param {string | null} theirs */

@@ -66,7 +66,7 @@ def decide(
         case Wake():
             return Decision()
         case Settled():
-            return Refusal("NOT_A_COMMAND", "an operation calls nobody")
+            return Refusal("NOT_A_COMMAND", "an operation has no effects that could end")
 
 
 def fold(state: OperationState | None, event: Events) -> OperationState:

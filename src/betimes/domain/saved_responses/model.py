@@ -58,7 +58,7 @@ def decide(
         case Wake():
             return Decision((AnswerForgotten(),)) if view.state else Decision()
         case Settled():
-            return Refusal("NOT_A_COMMAND", "an answer calls nobody")
+            return Refusal("NOT_A_COMMAND", "a saved response has no effects that could end")
 
 
 def fold(state: AnswerState | None, event: Events) -> AnswerState | None:

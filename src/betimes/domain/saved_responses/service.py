@@ -63,6 +63,6 @@ class Answers(Service):
         except KeyConflict:
             raise
         except BetimesError as error:
-            _log.warning("the answer under the key %s of %s was not kept: %s", key, collection, error)
+            _log.warning("the response to the key %s of %s could not be saved: %s", key, collection, error)
             return msgspec.Raw(body)
         return msgspec.Raw(str(recorded.reply).encode())

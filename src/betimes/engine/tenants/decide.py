@@ -168,7 +168,7 @@ def _set_policy(
 
 def _reseal(tenant: TenantState, secret: str, previous: str, was: str) -> Decision | Refusal:
     if fingerprint((tenant.webhook_secret, tenant.previous_webhook_secret)) != was:
-        return Refusal("VERSION_MISMATCH", "the secrets were changed meanwhile; try again")
+        return Refusal("VERSION_MISMATCH", "the secrets have changed in the meantime; try again")
     return Decision((WebhookSecretsResealed(secret, previous),))
 
 
@@ -192,16 +192,16 @@ def _note_visit(view: View[TenantState], tenant: TenantState, ended: Settled) ->
 
 def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decision | Refusal:
     if command.key_id in tenant.keys:
-        return Refusal("ALREADY_EXISTS", f"there is a key {command.key_id!r} already")
+        return Refusal("ALREADY_EXISTS", f"the key {command.key_id!r} exists already")
     keys = {
         key_id: key for key_id, key in tenant.keys.items() if key.parent_id is None
     }  # sessions have their own bound
     ended = min(((at, key_id) for key_id, key in keys.items() if (at := _ended_at(key, now))), default=None)
     if len(keys) >= KEYS_MAX and ended is None:
-        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} keys that live; revoke one first")
+        return Refusal("TOO_MANY_KEYS", f"a tenant has at most {KEYS_MAX} active keys; revoke one first")
     if command.expires_at is not None and command.expires_at <= now:
         end, since = render(command.expires_at), render(now)
-        return Refusal("EXPIRED", f"a key that ended at {end} would never be alive; it is {since} now")
+        return Refusal("EXPIRED", f"the key would expire at {end}, which is past: it is {since} now")
     created = KeyCreated(command.key_id, command.name, command.scopes, command.secret_digest, command.expires_at, now)
     if ended and len(keys) >= KEYS_MAX:
         return Decision((KeyForgotten(ended[1]), created))
@@ -292,7 +292,7 @@ def decide_hold(
     if isinstance(command, EndHold):
         return Decision((HoldEnded(now, command.note),)) if tenant.hold else Decision()
     if stream == DEPLOYMENT:
-        return Refusal("TENANT_REQUIRED", "a hold belongs to a tenant; set one for each")
+        return Refusal("TENANT_REQUIRED", "a hold applies to one tenant; set one for each")
     if refusal := _refuse_hold(command, known, now):
         return refusal
     domains = tuple(sorted(set(command.domains)))
@@ -305,9 +305,9 @@ def decide_hold(
 
 def _refuse_hold(command: SetHold, known: Collection[str], now: Instant) -> Refusal | None:
     if unknown := sorted(set(command.domains) - set(known)):
-        return Refusal("INVALID", f"no such domains: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        return Refusal("INVALID", f"no such domains: {', '.join(unknown)}; known: {', '.join(sorted(known))}")
     if not command.domains:
-        return Refusal("INVALID", f"a hold names its domains; known are {', '.join(sorted(known))}")
+        return Refusal("INVALID", f"name the domains to hold; known: {', '.join(sorted(known))}")
     if not now < command.until_at <= now + HOLD_MAX:
         ends = f"after {render(now)} and by {render(now + HOLD_MAX)}"
         return Refusal("UNTIL_OUT_OF_BOUNDS", f"a hold ends {ends}: within {HOLD_MAX // DAY} days")

@@ -62,14 +62,16 @@ def decide_session(
             return Decision()
         return Decision((SessionKept(command.key_id, now + SESSION_IDLE_S * SECOND),))
     if command.parent_id != session.parent_id:
-        return Refusal("ANOTHER_KEY", "the session was opened with another key; show that one")
+        return Refusal("ANOTHER_KEY", "the session was opened with another key; send that one")
     return Decision((SessionElevated(command.key_id, now + SESSION_ELEVATED_S * SECOND),))
 
 
 def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> Decision | Refusal:
     parent = tenant.keys.get(command.parent_id)
     if parent is not None and parent.parent_id is not None:
-        return Refusal("ALREADY_A_SESSION", "a session opens no other; send the key itself, without the cookie")
+        return Refusal(
+            "ALREADY_A_SESSION", "a session cannot open another one; send the key itself, without the cookie"
+        )
     if parent is None or _has_ended(parent, now):
         return Refusal("NOT_FOUND", f"there is no key {command.parent_id!r} to open a session with")
     sessions = {key_id: key for key_id, key in tenant.keys.items() if key.parent_id is not None}
@@ -77,7 +79,7 @@ def _open_session(tenant: TenantState, command: OpenSession, now: Instant) -> De
     ended = [id for id, key in sessions.items() if _has_ended(key, now) or live_parent(tenant, key, now) is None]
     same_key = sum(key.parent_id == command.parent_id for id, key in sessions.items() if id not in ended)
     if same_key >= SESSIONS_PER_KEY_MAX:
-        message = f"{SESSIONS_PER_KEY_MAX} sessions of this key are open; close one, or wait until one has been idle"
+        message = f"{SESSIONS_PER_KEY_MAX} sessions of this key are open; close one, or wait until one times out"
         return Refusal("TOO_MANY_SESSIONS", message)
     if len(sessions) - len(ended) >= SESSIONS_MAX:
         return Refusal("TOO_MANY_SESSIONS", f"{SESSIONS_MAX} sessions are open; close one, or revoke its key")

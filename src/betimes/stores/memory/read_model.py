@@ -62,7 +62,7 @@ class MemoryReadModel:
     ) -> None:
         position, tally = self.database.tally_position, self.database.tally
         if (position.holder, position.seq) != (holder, after):
-            raise Fenced(f"the tally is not at {after} any more, or {holder} lost its lease on it")
+            raise Fenced(f"the tally has moved on from {after}, or {holder} lost its lease on it")
         for entry in entries:
             count, first, last = tally.get(entry[:6], (0, entry.first_seq, entry.last_seq))
             tally[entry[:6]] = (count + entry.total, min(first, entry.first_seq), max(last, entry.last_seq))

@@ -44,7 +44,7 @@ class MemoryTx:
 
     async def extend(self, ask: LockRequest) -> None:
         if self.presumed:
-            raise Conflict("more is needed than was presumed")
+            raise Conflict("the batch needs streams that were not locked")
         for stream in sorted(ask.locks):
             # Not waited for: whoever holds it may be waiting for what is held here.
             self.try_lock(stream)

@@ -27,7 +27,7 @@ _REFUSALS: dict[str, type[StoreError]] = {
 }
 
 _FUNCTIONS_GONE = (
-    "the functions this process calls are not there; if a newer betimes has migrated the database, restart this process"
+    "the functions this process calls are missing; if a newer betimes has migrated the database, restart this process"
     " with that one, else open() the store first"
 )
 _NEXT_STEPS: dict[str, str] = {

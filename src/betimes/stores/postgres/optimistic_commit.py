@@ -82,11 +82,11 @@ class PresumedTx(PostgresTx):
         raise Conflict("more is needed than was presumed")
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
-        raise Conflict("nothing is known of what was not asked for")
+        raise Conflict("an optimistic commit knows nothing of streams that were not loaded")
 
     async def commit(self, changes: Changes) -> None:
         if changes.policies:
-            raise Unavailable("more is written than fits into one message; it must be asked for")
+            raise Unavailable("the batch writes more than fits into one message; lock its streams first")
         is_script = len(changes.segments) <= 1 or self._sessions.is_behind_pooler
         script = self._everything_at_once(changes) if is_script else None
         sent_s = time.monotonic()

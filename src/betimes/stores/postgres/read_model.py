@@ -83,7 +83,7 @@ class PostgresReadModel:
             **dict(zip(ENTRY_ARRAYS, columns, strict=True)),
         )
         if not await self._sessions.write(statement):
-            raise Fenced(f"the tally is not at {after} any more, or {holder} lost its lease on it")
+            raise Fenced(f"the tally has moved on from {after}, or {holder} lost its lease on it")
 
     async def trim_tally(self, *, minutes_from: Instant, hours_from: Instant, limit: int) -> int:
         kept = {"minutes_from": minutes_from, "hours_from": hours_from}

@@ -9,10 +9,10 @@ from betimes.engine.store import PAGE_MAX
 from betimes.stores.sqlite.connection import Connection
 
 _CHECKS = {
-    "astray_keys": ("key", "it leads to no segment that has it"),
-    "lost_keys": ("segment", "its idempotency key is not there any more"),
-    "astray_effects": ("effect", "its segment is not there, or its columns contradict each other"),
-    "lost_policies": ("policy", "segments name it, and it is not there"),
+    "astray_keys": ("key", "no segment has this idempotency key"),
+    "lost_keys": ("segment", "its idempotency key is missing"),
+    "astray_effects": ("effect", "its segment is missing, or its columns contradict each other"),
+    "lost_policies": ("policy", "segments name it, but it is missing"),
 }
 
 

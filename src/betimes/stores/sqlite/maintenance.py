@@ -31,7 +31,7 @@ def check_writable(connection: Connection) -> None:
     connection.begin()
     connection.rollback()
     if not connection.free_pages:
-        raise Unavailable(f"{connection.path} has as many pages as it may have; raise max_page_count or prune")
+        raise Unavailable(f"{connection.path} has reached max_page_count; raise it, or prune")
     try:
         # Space is allocated for real: quotas and reserved blocks do not show in what the file system says is free.
         with TemporaryFile(dir=Path(connection.filename).parent) as file:

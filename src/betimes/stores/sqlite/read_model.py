@@ -168,7 +168,7 @@ def _take_tally(
 def _add_tally(connection: Connection, moved: dict[str, Any], entries: Sequence[contract.TallyEntry]) -> None:
     # The position moves first, and only for who holds the lease, so that nothing is counted twice.
     if not connection.change("move_tally", moved):
-        raise Fenced(f"the tally is not at {moved['after']} any more, or {moved['holder']} lost its lease on it")
+        raise Fenced(f"the tally has moved on from {moved['after']}, or {moved['holder']} lost its lease on it")
     connection.change_rows("add_tally", entries)
 
 

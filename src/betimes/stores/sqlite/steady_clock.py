@@ -61,7 +61,7 @@ class SteadyClock:
         # The base moves along with every look, so that the small corrections of NTP never add up to a step.
         if abs(step) <= self._step_max:
             if self._held_since is not None:
-                _log.warning("the clock is back at %s; the step ahead was not believed", render(wall))
+                _log.warning("the clock is back at %s; the step ahead was ignored", render(wall))
             return self._believe(wall, elapsed)
         if step < 0:
             self._note_step("back", -step, wall)
@@ -70,7 +70,7 @@ class SteadyClock:
             self._held_since = elapsed
             self._note_step("ahead", step, wall)
         if elapsed - self._held_since >= self._hold:
-            _log.warning("the clock stays at %s and is believed now", render(wall))
+            _log.warning("the clock stays at %s and is trusted now", render(wall))
             return self._believe(wall, elapsed)
         self.held = step
         return expected
