@@ -39,7 +39,7 @@ RETRY_S = 0.05
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a process is told."""
+    """The whole configuration of a process."""
 
     name: str
     place: Place

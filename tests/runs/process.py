@@ -36,7 +36,7 @@ POLICY = {
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a process is told."""
+    """The whole configuration of a process."""
 
     name: str
     place: Place

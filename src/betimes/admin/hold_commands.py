@@ -1,4 +1,4 @@
-"""`betimes hold`: let nothing fire for a while, say whether that is so, or end it."""
+"""`betimes hold`: hold everything that would fire, show the hold, or end it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hold(
 
 
 def _asked(domain: tuple[str, ...], until: datetime | None, reason: str | None) -> dict[str, object]:
-    """Return the request as far as it was given: what is missing is named by whoever checks it."""
+    """Return the request as given; the check of the service names what is missing."""
     moment = until.replace(tzinfo=UTC) if until and until.tzinfo is None else until
     given = {"domains": list(domain), "until": moment and moment.isoformat(), "reason": reason}
     return {name: value for name, value in given.items() if value}

@@ -1,4 +1,4 @@
-"""`betimes key …`: making and ending API keys. The tenant `*` is for deployment-wide routes."""
+"""`betimes key …`: create, rotate and revoke API keys. The tenant `*` is for deployment-wide routes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def create(
     expires_at: str | None = None,
     at: Noted = NOTED,
 ) -> None:
-    """Make a key and show its secret, once.
+    """Create a key and show its secret, once.
 
     Parameters
     ----------
     scope
         What it may do, such as runs:write or admin; several may be given.
     name
-        What it is called in lists and in the ledger.
+        Its name in lists and in the ledger.
     expires_at
         The instant at which it expires.
     """

@@ -118,20 +118,20 @@ def _render_value(value: Any) -> str:
 
 
 class AppliedPolicy(JsonView, frozen=True):
-    """What became of a policy that was applied."""
+    """The result of applying a policy."""
 
     tenant: str
     version: int
     fingerprint: str
     changes: list[PolicyChange]
     undo: str | None
-    """The command that puts the version before in force again; `None` if nothing was written."""
+    """The command that puts the previous version in force again; `None` if nothing was written."""
     warnings: list[Remark]
 
 
 @app.command
 def apply(file: File | None = None, /, *, note: str | None = None, tenant: OfTenant = None, at: At = AT) -> None:
-    """Put a policy in force, for the deployment or as a tenant's overrides; one that cannot work changes nothing.
+    """Put a policy in force, for the deployment or as a tenant's overrides; one that is not valid changes nothing.
 
     It acts at each stream's next command or alarm, in every process, without a restart. The next worker or
     tick looks again at everything that waits: it may come sooner under the new policy, never later than promised.

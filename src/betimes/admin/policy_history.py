@@ -77,7 +77,7 @@ class _Set(NamedTuple):
 
 
 class PolicyHistory(Service):
-    """What is known of a tenant's policies."""
+    """The known versions of a tenant's policy."""
 
     async def _tenant(self) -> TenantState:
         return await self.state(tenant_stream(self.caller.tenant)) or TenantState()

@@ -89,7 +89,7 @@ class PrunePlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Search:
-    """What one call looks through, and what it found there."""
+    """The range of one call, and what it found there."""
 
     def __init__(self) -> None:
         self.report = PruneReport()

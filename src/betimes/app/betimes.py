@@ -359,7 +359,7 @@ class Betimes(OwnServices):
 
     @property
     def is_virtual(self) -> bool:
-        """Return whether time stands still until somebody moves it."""
+        """Return whether the clock is virtual: time stands still until it is moved."""
         return isinstance(self.clock, VirtualClock)
 
     async def advance(self, *, to: Instant | str | None = None, by_s: float | None = None) -> TickResult:

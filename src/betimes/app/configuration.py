@@ -78,7 +78,7 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Configuration(SettingFields, frozen=True, kw_only=True):
-    """Everything a process is told."""
+    """The whole configuration of a process."""
 
     db: str = DEFAULT_DB
     """`sqlite:///betimes.db`, `postgresql://user@host/name` or `memory://`."""
@@ -207,7 +207,7 @@ def parse_configuration(body: Mapping[str, Any], wrong: list[Problem] | None = N
 
 
 def _setting_problems(body: Mapping[str, Any]) -> list[Problem]:
-    """Return what is wrong with the settings; a section of the policy at the top is told where it belongs."""
+    """Return the problems of the settings; for a policy section at the top level, say where it belongs."""
     misplaced = (SECTIONS.keys() & body.keys()) - set(Configuration.__struct_fields__)
     return [
         (path, f"is a section of the policy; write it as [policy.{path}]") if path in misplaced else (path, message)

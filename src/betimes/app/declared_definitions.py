@@ -24,7 +24,7 @@ PAGE = 200
 
 
 class NotDeclared(Exception):
-    """Says what became of a definition, and what to do if that was not meant."""
+    """Reports what was done with a definition, and what to do if that was not intended."""
 
 
 async def put_declared_policy(own: Tenancy, policy: Body) -> None:

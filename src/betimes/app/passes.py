@@ -25,7 +25,7 @@ MIN_S = 0.1
 PASS_S = 25.0
 """Seconds after which moving a clock looks whether it still gets anywhere."""
 PASSES_AT_ONE_INSTANT_MAX = 100
-"""Passes of `PASS_S` at one instant after which it is taken that time will never go on."""
+"""Passes of `PASS_S` at one instant after which the clock counts as stuck."""
 
 
 async def one_pass(

@@ -41,7 +41,7 @@ def _check_clock(clock: object) -> None:
 
 
 def demand_there(url: str) -> None:
-    """Refuse a file that does not exist: who only reads would be told about an empty one, made that moment."""
+    """Refuse a file that does not exist: a reader would otherwise create an empty one and show that."""
     if not is_there(url):
         path = _sqlite_path(url)
         raise NotFound(f"there is no database {path}; say which is meant with --db, or begin one with betimes serve")

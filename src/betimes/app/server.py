@@ -52,7 +52,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 def run(serving: Serving, announce: Announce) -> None:
-    """Serve until a signal says to stop; `announce` is told once everything is ready."""
+    """Serve until a signal says to stop; call `announce` once everything is ready."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve_until_signal(serving, announce))
 

@@ -1,4 +1,4 @@
-"""`betimes backtest`: what other policies would have changed, as tables, JSON or one page of HTML."""
+"""`betimes backtest`: report what other policies would have changed, as tables, JSON or one HTML page."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from betimes.engine.engine import Engine
 from betimes.engine.jobs import Submission
 
 ENVELOPE_CHARS = 2_000
-"""What a segment holds besides the report."""
+"""Characters of a segment besides the report."""
 TELL_S = 1.0
 TELL_PERCENT = 5
 """Progress is recorded at most so often, and only in such steps."""
@@ -109,7 +109,7 @@ class BacktestJob:
                 await making
 
     async def _tell(self, percent: int) -> bool:
-        """Record progress; return whether somebody still waits for the backtest."""
+        """Record progress; return whether the backtest is still wanted."""
         if percent <= self._told:
             # There is nothing new to record; this only asks whether it was dropped.
             [state] = await self._engine.load_states(self._stream)

@@ -20,7 +20,7 @@ EXECUTOR = "backtest"
 """The executor of a backtest."""
 KEPT_MAX = 20
 LEASE_S = 60
-"""A process that has not been heard of for so long has ended; so has its backtest."""
+"""A process without a heartbeat for so long has ended; so has its backtest."""
 
 Status: TypeAlias = Literal["queued", "running", "done", "failed"]
 
@@ -34,7 +34,7 @@ class AskBacktest(StoredMessage):
     candidates: tuple[str, ...]
     """The names of the policies."""
     plan: dict[str, Any]
-    """What is asked, as whoever carries it out reads it."""
+    """The request, as its executor reads it."""
     since_at: Instant | None = None
     until_at: Instant | None = None
     domain: str | None = None

@@ -18,7 +18,7 @@ from betimes.backtest.report import BacktestReport, CandidateReport, Change, Con
 from betimes.domain.service import TraceStep
 
 POLICY_HEADER = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""What a browser may do with the page: show it."""
+"""The content security policy: a browser may only show the page."""
 
 
 def page(report: BacktestReport) -> str:

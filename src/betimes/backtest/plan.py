@@ -29,7 +29,7 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     policy: dict[str, Any]
     tenant: str | None = None
-    """Whose overrides it would be; left out, it is the deployment's policy."""
+    """The tenant whose overrides it would be; left out, it is the deployment's policy."""
 
 
 class SubjectSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -62,9 +62,9 @@ class WorldTally(msgspec.Struct):
     answers: dict[str, int] = {}
     """Domain, outcome, reason."""
     hours: list[int] = msgspec.field(default_factory=lambda: [0] * 24)
-    """How often somebody was told something in each hour of their own day."""
+    """Notifications in each hour of the person's own day."""
     people: dict[str, int] = {}
-    """Tenant, user: how often they were told something."""
+    """Notifications by tenant and user."""
     nights: dict[str, int] = {}
     """The same, between midnight and six by their own clock."""
     runs: int = 0

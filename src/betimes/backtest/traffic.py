@@ -64,7 +64,7 @@ class Reach(msgspec.Struct, frozen=True):
     """The end and the window of a backtest, the same for every part of it."""
 
     last_seq: int
-    """What is written while it runs is not read."""
+    """Segments written while it runs are not read."""
     starts_at: Instant | None = None
     ends_at: Instant | None = None
     """The window as far as there is a ledger of it; `None` if there is none."""

@@ -1,4 +1,4 @@
-"""The command `betimes`: what commands there are, and what becomes of errors.
+"""The command `betimes`: its commands, and the exit codes of errors.
 
 Commands of domains are collected from their declarations, the others are named here, with a sentence each. Their
 modules are imported when they are used, so that `betimes --help` loads no service.

@@ -223,7 +223,7 @@ class Bar(Protocol):
 
 @contextmanager
 def shares(what: str, *, json: bool) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error that is told which share is done, when a person is there to see it."""
+    """A progress bar on standard error, shown only in a terminal."""
     if json or not sys.stderr.isatty():
         yield lambda share: None
         return

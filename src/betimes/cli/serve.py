@@ -68,7 +68,7 @@ def worker(*, app: str | None = None, at: At = AT) -> None:
 
 
 def _announcer(json: bool) -> Announce:
-    """Return what says on standard output, once, that all is ready, and where."""
+    """Return a function that prints once, on standard output, that the server is ready, and where."""
 
     def tell(told: Mapping[str, Any]) -> None:
         if json:

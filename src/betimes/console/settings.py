@@ -19,13 +19,13 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     enabled: bool = True
     """Serve the console at `/console`."""
     actions: bool = True
-    """Offer what changes something, to whoever has the scope for it; without, no session can be let to act either."""
+    """Offer actions to users whose key has the scope; if false, no session can act either."""
     texts: Texts = "click"
     """When the texts of messages are shown to people who look: they are personal."""
     grafana: str = ""
     """Address of the dashboard in Grafana that Health links to; without one it offers a dashboard to import."""
     trust_header: Annotated[str, msgspec.Meta(max_length=64)] = ""
-    """Header in which a proxy in front says who looks, such as `X-Forwarded-User`; without one nobody is believed."""
+    """Header in which a proxy in front names the user, such as `X-Forwarded-User`; without it no name is trusted."""
     trust_networks: tuple[str, ...] = ()
     """Addresses of the proxies that are believed, such as `10.1.0.0/16`."""
     trust_keys: dict[str, str] = {}

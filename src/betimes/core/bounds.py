@@ -32,7 +32,7 @@ DECIMAL_MAX = Decimal(10) ** 15
 DECIMALS_MAX = 100
 """Digits after the point that a decimal may have; what a field keeps of them is its own matter."""
 VALUES_MAX = 40_000
-"""In JSON from outside, objects and lists included: it is decoded in one go, and nobody else runs meanwhile."""
+"""Values in JSON from outside, objects and lists included: decoding it blocks the event loop."""
 BATCH_VALUES_MAX = 250_000
 """In a batch, whose items are looked at one by one."""
 _SIGNS = (b",", b"[", b"{")
@@ -78,7 +78,7 @@ def is_within_bounds(value: msgspec.Struct, depth: int = 0) -> bool:
 def check_cost(raw: bytes, values_max: int) -> None:
     """Raise `Invalid` if JSON holds more values, or longer numbers, than may be looked at; texts may hold any.
 
-    It costs the same for every byte, whatever it is: nobody else runs while a search goes on.
+    The cost per byte is constant, because the search blocks the event loop.
     """
     if not has_long_number(raw) and sum(map(raw.count, _SIGNS)) <= values_max:
         return
@@ -158,7 +158,7 @@ def has_long_number(raw: bytes) -> bool:
 
 
 def check_json(value: Any) -> Any:
-    """Return a value that somebody else's function gave; raise `Invalid` if it cannot be kept and shown as JSON."""
+    """Return a value from a user's function; raise `Invalid` if it cannot be stored and shown as JSON."""
     if found := scan(value, Any):
         path, message = found[0]
         raise Invalid(f"{path or 'it'} {message}", tuple(found[:PROBLEMS_MAX]), len(found))

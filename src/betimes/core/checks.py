@@ -36,7 +36,7 @@ Rule: TypeAlias = Callable[[T], Iterable[Problem]]
 LOOKED_AT_MAX = 10_000
 """Parts of something wrong that are looked at one by one."""
 MESSAGE_CHARS_MAX = 500
-"""Of what is said about one problem: a message may quote what was sent."""
+"""Length of one problem's message, which may quote what was sent."""
 COMPARED_CHARS_MAX = 40
 """Of an unknown name that is compared with the known ones: comparing takes the square of its length."""
 SYNONYMS = (("tz", "timezone", "zone", "time_zone", "tzinfo"), ("domain", "kind"))
@@ -163,7 +163,7 @@ def list_problems(found: Sequence[Problem], total: int = 0) -> str:
 
 
 class Unreadable(Exception):
-    """A rule asked for a part whose shape is wrong."""
+    """A rule read a part that has the wrong shape."""
 
 
 class _Broken:
@@ -290,7 +290,7 @@ def _build_struct(path: str, value: Mapping[Any, Any], kind: type[msgspec.Struct
 
 
 def suggest_names(name: str, known: Iterable[str]) -> str:
-    """Return which of the known names somebody may mean by one that is not known, or all of them."""
+    """Return a hint for an unknown name: the known names it may stand for, or all of them."""
     names = sorted(known)
     # Whoever leaves the unit out, as in `debounce`, may mean any that begins so: the shortest is not the nearest.
     begun = [one for one in names if one.startswith(f"{name}_")]

@@ -97,9 +97,9 @@ class Wall:
         self._back: CronSim | None = None
         self._from = 0
         self.match = -NEVER
-        """What `at_or_after` found last."""
+        """The last result of `at_or_after`."""
         self.match_before = NEVER
-        """What `at_or_before` found last."""
+        """The last result of `at_or_before`."""
 
     def at_or_after(self, local: int) -> int:
         """Return the first match at or after a local second, or `NEVER`."""

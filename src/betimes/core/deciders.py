@@ -67,7 +67,7 @@ class Checkpoint(StoredMessage):
 
 
 class Repair(StoredMessage, omit_defaults=False):
-    """A stream goes on from this state, whatever came before; `lost` are the versions that cannot be replayed."""
+    """A stream continues from this state, whatever came before; `lost` are the versions that cannot be replayed."""
 
     state: msgspec.Raw
     why: str
@@ -107,14 +107,14 @@ class Send(StoredMessage, gc=False, omit_defaults=False):
     collection: str = ""
     request: str = ""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defined what asks for it; `None`: the domain's own doing."""
+    """The scopes of the key that defined the source of the command; `None`: the domain itself."""
 
 
 Effect: TypeAlias = Call | Send
 
 
 class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
-    """The input of a decision: its stream's state and those of the streams it asked for."""
+    """The input of a decision: its stream's state and those of the other streams it needs."""
 
     stream: StreamId
     state: State | None
@@ -123,7 +123,7 @@ class View(msgspec.Struct, Generic[State], frozen=True, gc=False):
     key: str | None = None
     """The idempotency key of the command, from which ids of new streams may derive."""
     correlation: str = ""
-    """What the command is part of, as its caller or its cause named it."""
+    """The correlation id of the command, from its caller or its cause."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

@@ -129,7 +129,7 @@ class Duplicate(StoreError, code="DUPLICATE_KEY", http=409, exits=65):
 
 
 class Fenced(StoreError, code="CLAIM_LOST", http=409, exits=75):
-    """The lease was lost to somebody else; nothing was written."""
+    """Another process holds the lease now; nothing was written."""
 
 
 class Unavailable(StoreError, code="STORE_UNAVAILABLE", http=503, exits=75):

@@ -36,7 +36,7 @@ _CALENDAR_FIRST = -62_135_596_800_000_000
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhd])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SPOKEN_UNITS = (("day", 86_400, "hour", 3_600), ("hour", 3_600, "minute", 60), ("minute", 60, "second", 1))
-"""From which length on a duration is told in which two units."""
+"""The two units in which a duration of at least this length is written."""
 
 
 def seconds(count: float) -> int:
@@ -100,7 +100,7 @@ def render(at: Instant) -> str:
 
 
 def epoch_up(at: Instant) -> int:
-    """Return whole epoch seconds of a deadline, rounded up, so that nobody who waits for it is early."""
+    """Return whole epoch seconds of a deadline, rounded up, so that waiting for it never ends early."""
     return -(-at // SECOND)
 
 

@@ -72,4 +72,4 @@ DEFINITION_PARTS = {
     "updated_at": Part(INSTANT, "$.updated_at"),
     "last_error": Part("VARCHAR", "$.last_error"),
 }
-"""What the state of every definition shows."""
+"""Columns from the state of every definition."""

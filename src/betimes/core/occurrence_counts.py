@@ -105,7 +105,7 @@ def count_steps(
 def _count_calendar_once(
     calendar: Calendar, grid: StepGrid, first_at: Instant, last_at: Instant, work_max: int
 ) -> StepCounts:
-    """Count a calendar that many schedules of one list have in common; nobody changes the counts."""
+    """Count a calendar that many schedules of one list share; the counts must not be changed."""
     count = _Count(grid, first_at, last_at, work_max)
     if first_at < last_at:
         _count_calendar(calendar, count)

@@ -58,7 +58,7 @@ class Prospect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see of one stream between two instants."""
+    """The events of one stream between two instants."""
 
     timezone: str = ""
     """Of the person, where the stream knows it."""

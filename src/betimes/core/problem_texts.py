@@ -1,7 +1,7 @@
-"""What is wrong with a value, in the words of JSON: msgspec's messages name types of Python and its own terms.
+"""Texts of problems in the terms of JSON: msgspec's messages name types of Python and its own terms.
 
-msgspec gives its errors no codes, so its messages are all there is to tell them apart by. One that is not known here is
-handed on as it is.
+msgspec gives its errors no codes, so they are told apart by their messages. One that is not known here is
+passed on unchanged.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def effect_cause(self) -> str:
-        """The effect that brought the command; empty if somebody asked for it, a worker that acts on a segment too."""
+        """The effect that sent the command; empty if a caller submitted it, or a worker that acts on a segment."""
         return "" if self.cause.endswith(":") else self.cause
 
 

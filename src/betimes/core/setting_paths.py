@@ -17,7 +17,7 @@ SHARE_STEP = Decimal("0.01")
 
 
 class SettingRange(NamedTuple):
-    """What may stand in a setting: a range of numbers, or a few values to choose from."""
+    """The values of a setting: a range of numbers, or a few choices."""
 
     low: Decimal | None = None
     high: Decimal | None = None

@@ -43,7 +43,7 @@ class KeyId(NamedTuple):
 
 
 class EffectId(NamedTuple):
-    """An effect: the segment that asked for it and its place among that segment's effects."""
+    """An effect: the segment that caused it and its place among that segment's effects."""
 
     tenant: str
     kind: str

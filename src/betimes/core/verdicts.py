@@ -147,7 +147,7 @@ class RuleTable(msgspec.Struct, Generic[Case], frozen=True, dict=True):
     rules: tuple[Rule[Case], ...]
     otherwise: Hit
     retired: tuple[Rule[Any], ...] = ()
-    """Rules that judge no more and still say what they said: old traces name them."""
+    """Rules that are not checked any more but keep their sentences, because old traces name them."""
     places: tuple[str, ...] = ()
     """The names that numbers in old traces stand for. It is never changed."""
 

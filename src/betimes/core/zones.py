@@ -58,7 +58,7 @@ def is_zone(name: str) -> bool:
 
 
 def unknown_zone(name: str) -> str:
-    """Return what is said about a zone that there is not, and which one may be meant.
+    """Return the message about an unknown zone, with the one that may be meant.
 
     Abbreviations mean several zones and look like each other, and the signs of Etc/GMT+1 are not those people write:
     none of these is suggested for another, but a form that is clear.

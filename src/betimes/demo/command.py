@@ -1,4 +1,4 @@
-"""`betimes demo`: a story about everything betimes does, told as it happens."""
+"""`betimes demo`: a short story about every domain, then a simulated town."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def _burst(bt: Betimes) -> AsyncIterator[StoryLine]:
 
 
 async def _night(bt: Betimes) -> AsyncIterator[StoryLine]:
-    """Send messages to somebody who sleeps."""
+    """Send messages to a person who is asleep."""
     scene = "Notifications: it is ten past two at night in Berlin, and Ana sleeps until seven"
     await bt.notifications.set_preferences("ana", PREFERENCES)
     await bt.advance(to="2026-03-25T01:10:00Z")

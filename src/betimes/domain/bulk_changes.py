@@ -67,7 +67,7 @@ class BulkChanges(Service):
     """Lets a service of definitions change many of them at once."""
 
     async def bulk(self, request: BulkRequest | Mapping[str, Any]) -> BulkOutcome:
-        """Enable, disable or delete definitions; what cannot be changed is said with its item."""
+        """Enable, disable or delete definitions; each item that cannot be changed gets its own error."""
         asked = check_request(request, BulkRequest)
         if problems := tuple(broken_rules(asked, (_has_one_choice, self._known_filter))):
             raise refusal("field", problems)
@@ -94,7 +94,7 @@ class BulkChanges(Service):
         return tuple((f"filter.{name}", message) for name in (asked.filter or {}) if name not in known)
 
     async def _find_ids(self, asked: BulkRequest) -> tuple[tuple[str, ...], str | None]:
-        """Return the ids that the filter finds, in the order of the list, and where the next call goes on."""
+        """Return the ids that match the filter, in the order of the list, and the cursor of the next call."""
         found: list[str] = []
         cursor = asked.cursor
         while len(found) < asked.limit:

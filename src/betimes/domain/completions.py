@@ -15,7 +15,7 @@ class TargetSettled(StoredMessage):
 
 
 class RunFinished(StoredMessage):
-    """To whoever asked for a run: it has ended, one way or another."""
+    """Tells the stream that requested a run that it has ended, whatever the result."""
 
     run_id: str
     run_key: str

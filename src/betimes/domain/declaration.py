@@ -32,7 +32,7 @@ def list_reasons(segment: Segment, verdict: Verdict) -> str:
 
 
 class RecordedInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that a provider was asked for before a command was submitted, and that the recorded command carries."""
+    """A value that a provider gave before a command was submitted, and that the recorded command carries."""
 
     provider: str
     """The name that reports count missing values under."""
@@ -115,7 +115,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     occurrences: Mapping[str, Callable[[Any, StepGrid, int], StepCounts]] = {}
     """By kind of stream that recurs: how often in each step of time, looking at a bounded number of occurrences."""
     due_kinds: tuple[str, ...] = ()
-    """Kinds of streams, each with an owner, that wait for somebody to take them when they are due, not for an alarm."""
+    """Kinds of streams, each with an owner, that wait to be claimed when they are due, not for an alarm."""
     outlook: Mapping[str, Callable[[Any, Policy, Instant, Instant, Instant], Outlook]] = {}
     """By kind of stream: the bands, windows and prospects of a state under a policy, now and between two instants."""
     timezones: Mapping[str, Callable[[Any], str]] = {}

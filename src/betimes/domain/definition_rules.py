@@ -115,7 +115,7 @@ def refuse_missing(stream: StreamId) -> Refusal:
 
 
 def refuse_version(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
-    """Refuse a change that was meant for another version; `None` expects nothing."""
+    """Refuse a change for another version; `None` expects nothing."""
     if expected is None or expected == current:
         return None
     message = f"the {stream.kind} {stream.id!r} is at version {current}, not {expected}; read it again"
@@ -123,19 +123,19 @@ def refuse_version(stream: StreamId, expected: int | None, current: int) -> Refu
 
 
 def refuse_definition(stream: StreamId, expected: int | None, current: int) -> Refusal | None:
-    """Refuse a definition that was meant for another version; 0 expects that there is none yet."""
+    """Refuse a definition for another version; 0 expects that there is none yet."""
     if expected == 0 and current:
         return Refusal("ALREADY_EXISTS", f"the {stream.kind} {stream.id!r} exists already, at version {current}")
     return refuse_version(stream, expected, current)
 
 
 def changes_owner(state: OwnedState | None, declared_by: str) -> bool:
-    """Return whether a definition comes to belong to the application that declares it."""
+    """Return whether the application that declares a definition takes ownership of it."""
     # One that was paused as no longer declared counts as nobody's, so that its own application can claim it again.
     owner = state.declared_by if state and not state.paused_reason else ""
     return bool(declared_by) and declared_by != owner
 
 
 def take_over(state: Owned) -> Owned:
-    """Return the state after somebody changed or enabled it by hand: if it was paused as undeclared, nobody owns it."""
+    """Return the state after a change or enabling by hand: if it was paused as undeclared, it has no owner."""
     return replace(state, declared_by="", paused_reason="") if getattr(state, "paused_reason", "") else state

@@ -66,9 +66,9 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
     """The answer to a write: the same, with warnings and the segment that wrote it."""
     disable_command: ClassVar[type[Any]]
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
-    """What they say of a request whose shape is wrong is said with it."""
+    """Their problems are reported together with a wrong shape."""
     has_created = False
-    """Whether what was written last is a new definition."""
+    """Whether the last write created a definition."""
 
     @abstractmethod
     async def _define(self, id: str, asked: Asked, if_version: int | None, key: str | None, request: str) -> Written:
@@ -122,7 +122,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         return []
 
     async def request(self, body: Asked | Mapping[str, Any] | Examined[Asked], id: str = "") -> Asked:
-        """Return what is asked for, of a mapping without what is read-only; raise `Invalid` with every wrong field.
+        """Return the request, from a mapping without its read-only fields; raise `Invalid` with every wrong field.
 
         With the id of what is replaced, targets that stay as they are go unquestioned.
         """

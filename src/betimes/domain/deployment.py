@@ -16,7 +16,7 @@ from betimes.core.streams import StreamId
 from betimes.sensors.model import OidcProof
 
 SEALED = "sealed:"
-"""What a stored secret begins with that is encrypted: `sealed:<key>:<text>`."""
+"""The prefix of an encrypted secret: `sealed:<key>:<text>`."""
 
 
 class UrlFinding(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class TokenVerifier(Protocol):
 
 
 class NoTokens:
-    """Trusts nobody's."""
+    """Trusts no issuer."""
 
     def trusts(self, issuer: str) -> bool:
         return False

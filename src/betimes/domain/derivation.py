@@ -39,7 +39,7 @@ OnInstant = Callable[[Any], Any]
 Convert = Callable[[Any, Any], Any]
 """Of a value and the function for instants that are text."""
 _EMPTY: tuple[Any, ...] = (None, UNSET, "", (), [], {})
-"""What is left out; 0 and `False` say something."""
+"""Values that are left out; 0 and `False` carry information."""
 Options = tuple[Any, ...]
 """The types that a value may have."""
 
@@ -47,7 +47,7 @@ Options = tuple[Any, ...]
 def derive(kind: type[Kind], /, *sources: object, instant: OnInstant | None = None, **given: Any) -> Kind:
     """Return a struct whose fields are those given, else those of the first source that has them, else defaults.
 
-    Raise `TypeError` with the names of all required fields that nobody has.
+    Raise `TypeError` with the names of all required fields that are missing.
     """
     fill = _compile(kind, tuple(map(type, sources)), tuple(given))
     return fill(*sources, _instant=instant, **given)  # type: ignore[no-any-return]

@@ -36,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LIMIT_MAX = 200
 LOOKED_AT_MAX = 1_000
-"""Rows one page of a list looks at, where no index has what it is narrowed by, before it says where to go on."""
+"""Rows that one page scans at most if no index supports its filter, before it ends with a cursor."""
 PAGE_CHARS_MAX = 1_000_000
 """Of the stored rows of one page, unless it has a single one: every value of a page is alive at once, and Python's
 garbage collector holds up everybody while it goes through them."""
@@ -50,7 +50,7 @@ PlaceText: TypeAlias = Annotated[
     ),
 ]
 WHY_CHARS_MAX = 500
-"""Of what is said about a row that cannot be shown."""
+"""Length of the message about a row that cannot be shown."""
 
 
 class UnreadableRow(JsonView, frozen=True):
@@ -61,7 +61,7 @@ class UnreadableRow(JsonView, frozen=True):
     code: str
     """As of a problem: `MALFORMED_ROW` or `NEWER_VERSION`, mostly."""
     unreadable: str
-    """What is wrong with it."""
+    """The problem."""
 
 
 class Page(JsonView, Generic[Item], frozen=True):
@@ -188,7 +188,7 @@ def checked_limit(limit: int) -> int:
 
 
 def check_filters(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Hold what a list is asked for by name against its types, as the HTTP API does; raise `Invalid` with all of it."""
+    """Check the parameters of a list against its types, as the HTTP API does; raise `Invalid` with every problem."""
     named = {name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY}
     kinds = cache(lambda: get_type_hints(method, include_extras=True))
 
@@ -219,7 +219,7 @@ def page_of(query: StreamQuery, cursor: str | None, filters: Any) -> StreamQuery
 async def look_through(
     store: Store, query: StreamQuery, limit: int, is_wanted: Callable[[StreamRow], bool] = lambda row: True
 ) -> tuple[list[StreamRow], StreamRow | None]:
-    """Return up to `limit` streams that exist and are wanted, and the row to go on after, if there may be more."""
+    """Return up to `limit` streams that exist and match, and the row to continue after, if there may be more."""
     found: list[StreamRow] = []
     last: StreamRow | None = None
     looked_at = chars = 0

@@ -30,7 +30,7 @@ RequestOutcome: TypeAlias = Literal["requested", "duplicate", "conflict"]
 
 
 class RunRequested(StoredMessage):
-    """A run was asked for. Fields that are `None` are as the snapshot of its tick or evaluation says."""
+    """A run was requested. Fields that are `None` are those of the snapshot of its tick or evaluation."""
 
     run_key: str
     run_id: str
@@ -116,7 +116,7 @@ class RunRequests:
         return run_stream(tenant, run_id_of(tenant, run_key))
 
     def _known_fingerprint(self, stream: StreamId) -> str | None:
-        """Return the fingerprint of a run that was asked for before, in this turn or an earlier one."""
+        """Return the fingerprint of a run that was requested before, in this turn or an earlier one."""
         found = self._others.get(stream)
         return found.fingerprint if isinstance(found, RunState) else self._asked.get(stream)
 

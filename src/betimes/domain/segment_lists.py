@@ -30,11 +30,11 @@ from betimes.engine.store import LedgerQuery
 
 Row = TypeVar("Row")
 RowsOf: TypeAlias = Callable[[Segment, Sequence[Any]], Iterable[tuple[int, Row]]]
-"""What a segment with these events holds, each with its number from 1."""
+"""The events of a segment, each with its number from 1."""
 SEGMENTS_MAX = 300
 """Segments that one page of a list looks through, about; what is left is behind its cursor."""
 READ_MAX = 100
-"""Segments that are read at once, if not more are asked for."""
+"""Segments that are read at once, by default."""
 
 
 async def list_rows(

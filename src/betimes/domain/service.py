@@ -56,13 +56,13 @@ class Caller(msgspec.Struct, frozen=True):
     actor: str = ""
     correlation: str = ""
     scopes: tuple[str, ...] | None = None
-    """What their key may do; `None` is everything, for callers within the process."""
+    """The scopes of their key; `None` is everything, for callers within the process."""
     request: str = ""
-    """What they sent, as a fingerprint: what a repeat of their key must agree in. By default that is the command."""
+    """The fingerprint of what they sent, which a repeat of their key must match. By default that of the command."""
     note: str = ""
     """Why they ask, in their words: recorded with every command of theirs."""
     application: str = ""
-    """Whose code declares what is defined; empty for everybody else."""
+    """The application that declares definitions in its code; empty for everybody else."""
 
 
 class Service:
@@ -73,7 +73,7 @@ class Service:
         self.caller = caller
         self.deployment = deployment or Deployment()
         self.last: Recorded | None = None
-        """What the last command led to, now or when its key was first seen."""
+        """The result of the last command, now or when its key was first seen."""
 
     def __dir__(self) -> list[str]:
         """Return what callers use: neither what is private nor what services share to reach the engine."""
@@ -178,7 +178,7 @@ def demanded_stream(stream: StreamId) -> StreamId:
 
 
 def check_request(request: T | Mapping[str, Any] | Examined[T], kind: type[T], rules: Sequence[Rule[T]] = ()) -> T:
-    """Return the request as its type, whatever it came as; raise `Invalid` with everything that is wrong with it.
+    """Convert the request to its type; raise `Invalid` with every problem.
 
     The rules judge what is sound of a request whose shape is wrong, so that all of it is said at once.
     """
@@ -204,7 +204,7 @@ async def in_slices(items: Iterable[Item]) -> AsyncIterator[Item]:
 
 
 async def read_off_loop(raw: bytes, read: Callable[[], T], threads: Executor | None = None) -> T:
-    """Return what is read from bytes that somebody sent: at once from a few, in a thread from more."""
+    """Decode bytes that a caller sent: at once if they are few, in a thread if they are many."""
     if len(raw) <= INLINE_BYTES_MAX and raw.count(b"{") <= INLINE_OBJECTS_MAX:
         return read()
     return await asyncio.get_running_loop().run_in_executor(threads, read)

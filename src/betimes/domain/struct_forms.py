@@ -104,7 +104,7 @@ def placed(**after: str | None) -> Callable[[type[Kind]], type[Kind]]:
 
 
 def read_only_fields(answer: type[msgspec.Struct], request: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the fields that are answered but cannot be asked for."""
+    """Return the fields of answers that a request cannot set."""
     return frozenset(answer.__struct_fields__) - frozenset(request.__struct_fields__)
 
 

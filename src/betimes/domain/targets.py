@@ -97,7 +97,7 @@ Target: TypeAlias = TriggerTarget | NotificationTarget | SweepTarget | CommandTa
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a target is asked for: under which key, when, for whom, and with what."""
+    """The request of a target: its key, instant, subject and payload."""
 
     key: str
     """The idempotency key or event id of what is caused."""
@@ -106,18 +106,18 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """The account or user of whatever caused it, for targets that name none."""
     payload: dict[str, Any] = {}
     body: Any = None
-    """What a handler or webhook is given."""
+    """The payload of a handler or webhook."""
     report_to: StreamId | None = None
     is_run: bool = False
     """Whether the key is a run's: every tick and message has its own, so no two notifications of them are the same."""
     correlation: str = ""
-    """What it is part of; left out, what the turn that causes it is part of, or else its key."""
+    """The correlation id; by default that of the turn that causes it, or else its key."""
     by_hook: bool = False
     """Whether a hook asks; the run it leads to causes no hooks itself, so that none goes round in circles."""
     nominal: NominalTime | None = None
-    """What a tick stands for; `at` is when it fires."""
+    """The instant a tick is scheduled for; `at` is when it fires."""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defined it; `None`: somebody within the process, or from before they were recorded."""
+    """The scopes of the key that defined it; `None`: the process itself, or not recorded then."""
 
     @property
     def scheduled_at(self) -> Instant:

@@ -23,7 +23,7 @@ class Variation(msgspec.Struct, frozen=True):
 
     kind: VariationKind
     says: str
-    """What is otherwise, after the word "if"."""
+    """The difference, as words that follow "if"."""
     path: str
     before: Any
     after: Any
@@ -44,7 +44,7 @@ def _no_switch(rule: str, names: Mapping[str, tuple[str, ...]]) -> Mapping[str, 
 
 
 class Variations(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be varied in the decisions of one kind of stream."""
+    """The variations of the decisions of one kind of stream."""
 
     names: Callable[[Command, Any, Instant], Mapping[str, tuple[str, ...]]] = _no_names
     """Return what the names in braces of a rule's `reads` stand for in this case."""

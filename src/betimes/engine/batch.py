@@ -111,7 +111,7 @@ class Batch:
                 yield from job.streams
 
     def take(self, job: Job, turn_id: str, policy: Policy | None = None) -> Recorded | None:
-        """Decide a job, by the policy in force unless another is given; raise what its caller should be told.
+        """Decide a job, by the policy in force unless another is given; raise the error its caller should get.
 
         Return `HELD` if it must wait for another batch.
         """
@@ -143,7 +143,7 @@ class Batch:
         return recorded
 
     def give_up(self, job: Job, error: BetimesError) -> None:
-        """Write what keeps a job that failed from coming back for ever.
+        """Write what keeps a failed job from being retried for ever.
 
         A send that was refused is done with; one that could not be decided is a dead letter, or left for later behind a
         wake that fails. An effect that ended has ended; if its stream could not be told, a send of its own tells it.
@@ -239,7 +239,7 @@ class Batch:
             self.holds.pop(tenant, None)
 
     def find_stream(self, stream: StreamId) -> LoadedStream | None:
-        """Return a stream as the batch has left it so far; `None` if somebody else holds it."""
+        """Return a stream as the batch has left it so far; `None` if another transaction holds it."""
         live = self.loaded.get(stream)
         if live is not None:
             return live
@@ -288,13 +288,13 @@ class Batch:
         return HELD
 
     def forget_held(self) -> None:
-        """Let nobody wait for what was held any more."""
+        """Stop waiting for streams that were held."""
         self._blocked.clear()
         self._blocked_sources.clear()
         self._unsettled.clear()
 
     def forget_stream(self, stream: StreamId) -> None:
-        """Load a stream anew when it is next asked for, and the policies, which it may be part of."""
+        """Drop a stream, so that it is loaded again when needed, and the policies, which may depend on it."""
         self.loaded.pop(stream, None)
         self._policies_used.clear()
 

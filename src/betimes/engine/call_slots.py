@@ -39,7 +39,7 @@ class CallSlots:
         return waiter
 
     def leave(self, tenant: str) -> None:
-        """Give a slot back; whoever waits longest of the tenant that has the fewest gets it."""
+        """Release a slot; the call that has waited longest, of the tenant with the fewest slots, gets it."""
         self.free += 1
         self._busy[tenant] -= 1
         # A counter keeps its zeros, and tenants come and go.

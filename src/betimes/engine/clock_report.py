@@ -31,7 +31,7 @@ class ClockReport(NamedTuple):
 
 @runtime_checkable
 class WatchesClock(Protocol):
-    """A store that watches the clock it goes by."""
+    """A store that watches its own clock."""
 
     def watch_clock(self, step_max_s: float, hold_s: float) -> None:
         """Set how large a step is believed at once, and for how long a larger one is not."""

@@ -26,10 +26,10 @@ from betimes.core.verdicts import RuleTable, Verdict
 from betimes.engine.store import NOT_CACHED, Row, StreamRow
 
 Named: TypeAlias = StreamId | Segment | EffectId | str
-"""What a text is of, named only when it cannot be read."""
+"""The kind of text, named only if it cannot be read."""
 C = TypeVar("C", bound=Command)
 ENTRY_CHARS = 256
-"""What a cached state costs besides its text."""
+"""Bytes that a cached state takes besides its text."""
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
@@ -176,7 +176,7 @@ class Kinds:
         return self.by_name[stream.kind].state(stream, row.schema, row.state)
 
     def scope(self, kind: str) -> str:
-        """Return the scope that writing to streams of a kind needs; of a kind nobody knows, an administrator's."""
+        """Return the scope that writing to streams of a kind needs; for an unknown kind, the administrator's."""
         known = self.by_name.get(kind)
         return known.decider.scope if known else "admin"
 

@@ -57,9 +57,9 @@ from betimes.engine.transactions import DueRequest, Result, Transactions, pause_
 from betimes.engine.wake_failures import WakeFailures
 
 HELD_MAX = 20
-"""How often a job may find its streams held before its caller is told."""
+"""How often a job may find its streams locked before it fails."""
 HELD_INTERNAL_MAX = 3
-"""The same for what nobody waits for; it is found again by the next look at the store."""
+"""The same for jobs without a caller; the next pass over the store finds them again."""
 COLLECTOR_RESTS_FROM = 16
 """Jobs of a batch that Python's collector leaves alone; a smaller one makes too little to be worth it."""
 PART_OF_ENDS = 4
@@ -86,7 +86,7 @@ class CommitQueue:
         self._passes = PassQueue()
         self._sends: dict[EffectId, Job] = {}
         self._had_callers = False
-        """Whether somebody waited for the last batch."""
+        """Whether a caller waited for the last batch."""
         self._under_way: Sequence[Job] = ()
         self._pass_under_way: SharedPass | None = None
         self._wake_failures = WakeFailures(store, settings, report)
@@ -111,7 +111,7 @@ class CommitQueue:
         self._has_stopped = False
 
     def put(self, job: Job) -> None:
-        """Queue a job; once the queue has stopped, tell whoever waits for it at once."""
+        """Queue a job; once the queue has stopped, fail it at once."""
         if self._has_stopped:
             self._end(job, _closed_error())
             return
@@ -174,7 +174,7 @@ class CommitQueue:
 
     @property
     def has_callers(self) -> bool:
-        """Whether somebody waits for a command, or waited for the last batch and may ask again."""
+        """Whether a caller waits for a command, or waited for the last batch and may submit again."""
         return self._had_callers or any(job.answer for job in self.waiting)
 
     @property
@@ -227,7 +227,7 @@ class CommitQueue:
         await self._conclude(jobs, results)
 
     async def _turn_by_turn(self, jobs: list[Job]) -> list[Result]:
-        """One transaction each; as in a batch, whoever comes behind a job that is held waits with it.
+        """Commit each job in a transaction of its own; jobs behind one that is held wait with it.
 
         That is every later job of its stream, and those that look at one it may still write.
         """
@@ -259,7 +259,7 @@ class CommitQueue:
         return last
 
     def _report_unexpected(self, error: Exception) -> None:
-        """A store refuses a batch in known ways; anything else is somebody's mistake and is told."""
+        """Report errors that a store is not expected to raise: they are bugs."""
         if not isinstance(error, Conflict | Duplicate | Fenced):
             self._report(Report("batch_failed", type(error).__name__, error))
 

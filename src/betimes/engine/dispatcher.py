@@ -61,7 +61,7 @@ class Dispatcher:
         self._taking: set[asyncio.Task[list[asyncio.Task[End]]]] = set()
         self._takes_new = False
         self._has_left_some = True
-        """Whether calls may wait in the store for a slot to be free."""
+        """Whether calls may be waiting in the store for a free slot."""
         self._is_draining = self._has_drained = False
 
     @property

@@ -65,7 +65,7 @@ ALARMS_MAX = 150
 ALARMS_TOGETHER_MAX = 1_000
 """The same of all streams of one dry run."""
 READS = frozenset({"streams", "next_due", "due_tenants", "backlog", "waiting_sends", "check_writable"})
-"""What else may be asked of the real store; whatever is not listed might write."""
+"""Other methods of the real store that only read; anything not listed might write."""
 
 
 class TrialStore:
@@ -104,7 +104,7 @@ class TrialStore:
     async def begin_due(
         self, index: DueIndex, kinds: Sequence[str], limit: int, **bounds: Unpack[DueBounds]
     ) -> AsyncIterator[Tx]:
-        """Pick what is due now as the store would, give its locks back at once, and go on without."""
+        """Pick what is due as the store would, release the locks at once, and continue without them."""
         async with self._store.begin_due(index, kinds, limit, **bounds) as held:
             picked = dict(held.rows)
         tx = _TrialTransaction(self, await self.now())
@@ -277,7 +277,7 @@ class DryRunEngine(Engine):
         return await joint.wait()
 
     async def _take_in(self, submission: Submission) -> Recorded:
-        """Decide a command; return what it would lead to, or raise what its caller would be told."""
+        """Decide a command; return what it would lead to, or raise the error its caller would get."""
         async with self._one_at_a_time:
             await self._put_draft()
             await self._ring_on_the_way(submission.stream)

@@ -57,7 +57,7 @@ class NotStarted(Exception):
 
 
 is_carrying_out: ContextVar[bool] = ContextVar("is_carrying_out", default=False)
-"""Whether the code that runs now is a call's: what it submits is accepted until the engine has drained its calls."""
+"""Whether the running code belongs to a call: what it submits is accepted until the engine has drained its calls."""
 
 
 class RetryAfter(Exception):
@@ -100,7 +100,7 @@ class Caller:
         self.timers = RenewalTimers()
 
     async def make(self, lease: Lease, ends_s: float) -> CallResult | None:
-        """Make a call and return how that ended; `None` if somebody else may have it by now."""
+        """Make a call and return its result; `None` if another process may have it by now."""
         call, loop = lease.call, asyncio.get_running_loop()
         if loop.time() >= ends_s:
             return None  # this process slept; somebody else may have taken or abandoned it since
@@ -205,7 +205,7 @@ class Caller:
 
 
 async def _interrupt_call(call: EffectCall, work: asyncio.Future[Any]) -> Any:
-    """Stop work because the engine closes; a call that may be made again is to be given back at once."""
+    """Stop work because the engine closes; a call that may be repeated is released at once."""
     work.cancel()
     await asyncio.wait({work})
     # It came to its end all the same, and that is what is recorded.

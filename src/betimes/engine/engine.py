@@ -76,7 +76,7 @@ class Engine:
         self._policies = PoliciesInForce(self.book)
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
         self.read_in = transactions.read_in
-        """Decodes a listed row and keeps it cached, for whoever is about to submit a command to its stream."""
+        """Decodes a listed row and caches it, because a command to its stream is about to be submitted."""
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         self._queue.observe = observe
         self.alarm_lag = self._queue.alarm_lag

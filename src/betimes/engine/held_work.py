@@ -32,7 +32,7 @@ class SentCommand(NamedTuple):
 
 
 class WaitingWork:
-    """What waits of one stream."""
+    """The pending work of one stream."""
 
     __slots__ = ("ends", "free_at", "rings", "sends")
 
@@ -55,7 +55,7 @@ class HeldWork:
         self._waiting: dict[StreamId, WaitingWork] = {}
         self._looks: list[tuple[Instant, StreamId]] = []
         self._held: dict[str, TenantState] = {}
-        """Tenants with a hold whose end nobody has rung yet."""
+        """Tenants with a hold whose end has not been processed yet."""
         self._next_end_at: Instant | None = None
 
     # -- holds

@@ -55,7 +55,7 @@ class Submission(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     actor: str = ""
     correlation: str = ""
     note: str = ""
-    """Why, for whoever reads the segment; of a command that has a `note` of its own, that one is recorded."""
+    """The reason, for readers of the segment; a command's own `note` takes precedence."""
     cause: str = ""
     """The segment that a worker acts on (`segment_cause`); commands that effects bring have theirs from the effect."""
 
@@ -173,7 +173,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     correlation: str = ""
     authority: tuple[str, ...] | None = None
     written_down: bool = False
-    """Whether the command is as somebody wrote it, not made by a decider."""
+    """Whether the command comes from a caller, not from a decider."""
 
 
 def correlation_of(correlation: str, key: str | None) -> str:
@@ -232,9 +232,9 @@ class Job:
         """Why a send cannot be decided by anybody."""
         self.policy: Policy | None = None
         self.streams: tuple[StreamId, ...] = ()
-        """What it must hold under that policy."""
+        """Streams it must lock under that policy."""
         self.reads: tuple[StreamId, ...] = ()
-        """What it only looks at."""
+        """Streams it only reads."""
         self.also_locks: tuple[StreamId, ...] = ()
         self._request: str | None = None
 
@@ -285,7 +285,7 @@ class Job:
         return f"{type(self.submission.command).__name__} for {self.stream}"
 
     def end(self, outcome: Outcome) -> None:
-        """Tell whoever waits for it what became of it."""
+        """Give the result to its caller."""
         if not self.answer or self.answer.done():
             return
         if isinstance(outcome, Recorded):

@@ -65,7 +65,7 @@ class LeaseRenewal:
         """The loop's time when the call got its slot and its work began."""
 
     async def wait_for(self, awaited: asyncio.Future[None]) -> None:
-        """Wait for a slot or for the end of the work; raise `Fenced` when somebody else may have the call."""
+        """Wait for a slot or for the end of the work; raise `Fenced` if another process may have the call."""
         # Lost between the wait for the slot and the wait for the work.
         if self._lost:
             raise self._lost

@@ -21,7 +21,7 @@ FROM_APPLICATIONS = ("handler:", "evaluator:", "deliver:function:")
 
 
 class OrphanWatch:
-    """Reports executors whose calls nobody takes."""
+    """Reports executors whose calls no process claims."""
 
     def __init__(self, store: Store, settings: EngineSettings, report: Reporter) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class OrphanWatch:
                 self._report(Report("orphans_failed", "store", error))
 
     async def look(self, now: Instant) -> None:
-        """Report what was found for the first time, unless somebody looked lately."""
+        """Report orphans that are new, unless a check was made recently."""
         if self._looked_at is not None and now - self._looked_at < seconds(self._every_s):
             return
         self._looked_at = now

@@ -48,7 +48,7 @@ class SharedPass:
         return [SharedPass([each]) for each in self._passes] if len(self._passes) > 1 else []
 
     def answer(self, done: Sequence[tuple[Job, Result]]) -> None:
-        """Give each its part: as many of the streams that were picked as it asked for."""
+        """Give each pass its share of the streams that were picked."""
         start = 0
         for each in self._passes:
             if not each.answer.done():
@@ -61,7 +61,7 @@ class SharedPass:
 
 
 class PassQueue(deque[DuePass]):
-    """Passes in the order in which they were asked for."""
+    """Passes in the order in which they were requested."""
 
     def take(self, batch_max: int) -> SharedPass:
         """Take the first pass, and those right behind it that can share its transaction."""

@@ -1,4 +1,4 @@
-"""After a change of policy: the streams whose instants may follow from it are told, page by page.
+"""Policy changes: notify the streams whose instants may depend on the policy, page by page.
 
 A postponed item carries its instant in its state, so a changed policy would act on it only at the stream's next
 command or alarm. The change itself asks for the first leg of a pass, as a call that any process may carry out; each leg

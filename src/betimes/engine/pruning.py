@@ -52,11 +52,11 @@ class PruneReport(msgspec.Struct):
 
 
 class FoundCheckpoint(NamedTuple):
-    """What would stand for the oldest part of a stream's history."""
+    """The checkpoint that would replace the oldest part of a stream's history."""
 
     segment: Segment
     has_more: bool
-    """Whether more is old enough to go after it."""
+    """Whether more history is old enough to be pruned after it."""
 
 
 async def prune(store: Store, kinds: Kinds, retention: Retention, *, tenant: str | None = None) -> PruneReport:

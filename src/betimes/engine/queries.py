@@ -69,7 +69,7 @@ class LedgerQuery(msgspec.Struct, frozen=True):
     limit: int = 100
 
     def selects(self, segment: Segment) -> bool:
-        """Return whether a segment is among those asked for, wherever the page begins."""
+        """Return whether a segment matches the query, wherever the page begins."""
         stream, key = segment.stream, segment.key
         return (
             self.tenant in (None, stream.tenant)
@@ -138,7 +138,7 @@ class DueTenants(NamedTuple):
 
     tenants: tuple[str, ...]
     reached: str
-    """The last one that was looked at; empty if nobody comes after it."""
+    """The last one that was read; empty if none follows."""
     looked_at: int = 0
     """How many were, those that have nothing due yet included."""
 

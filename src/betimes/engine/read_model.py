@@ -116,7 +116,7 @@ class TallyRange(NamedTuple):
     total: int
     """Outcomes that were counted there."""
     kinds: tuple[str, ...]
-    """Whose they are."""
+    """The tenant they belong to."""
 
 
 class KindRange(NamedTuple):
@@ -153,7 +153,7 @@ class UpcomingQuery(msgspec.Struct, frozen=True):
 
 
 class TenantBacklog(NamedTuple):
-    """The work that is owed to one tenant, as in `Backlog`; every count stops at the limit that was asked for."""
+    """The backlog of one tenant, as in `Backlog`; every count stops at the given limit."""
 
     alarms_due: int
     oldest_alarm_at: Instant | None
@@ -163,11 +163,11 @@ class TenantBacklog(NamedTuple):
     effects_failing: int
     """Pending calls whose last attempt failed."""
     orphaned: dict[str, dict[str, int]]
-    """Calls nobody took for a minute, by executor and then by the kind of the streams that asked for them."""
+    """Calls that no process claimed for a minute, by executor and then by the kind of their streams."""
 
 
 class ExecutorBacklog(NamedTuple):
-    """The effects that streams of one kind left for one executor, of one tenant.
+    """The effects of one tenant's streams of one kind, for one executor.
 
     The count of an executor, over all kinds, stops at the limit that was asked for.
     """
@@ -195,13 +195,13 @@ class AlarmLagEntry(NamedTuple):
 LIVE = 3 * 10_000_000
 """A process that was silent for longer is not taken to be alive."""
 CLOSED = "closed"
-"""The role of a process that has ended in order: it is not alive, however lately it was heard of."""
+"""The role of a process that shut down properly: it is not alive, however recent its last heartbeat."""
 VIRTUAL_CLOCK = ", virtual clock"
-"""The end of the role of a process whose time stands still until somebody moves it."""
+"""The suffix of the role of a process whose virtual clock only moves when it is told to."""
 
 
 class ProcessRow(NamedTuple):
-    """A process as it last told of itself."""
+    """A process, as of its last heartbeat."""
 
     name: str
     role: str
@@ -211,7 +211,7 @@ class ProcessRow(NamedTuple):
     seen_at: Instant
 
     def is_alive(self, now: Instant) -> bool:
-        """Return whether it was heard of lately and did not say that it has ended."""
+        """Return whether its last heartbeat is recent and it has not shut down."""
         return self.role != CLOSED and now - self.seen_at <= LIVE
 
     @property
@@ -259,7 +259,7 @@ class ReadModel(Protocol):
     async def tally_position(self) -> TallyPosition: ...
 
     async def take_tally(self, holder: str, lease_s: float) -> TallyPosition | None:
-        """Take or renew the lease on the tally; `None` while somebody else holds it."""
+        """Take or renew the lease on the tally; `None` while another process holds it."""
 
     async def add_tally(
         self, holder: str, lease_s: float, entries: Sequence[TallyEntry], *, after: int, upto: int, at: Instant

@@ -57,7 +57,7 @@ class PastStream(NamedTuple):
 
 
 class Redecided(NamedTuple):
-    """The outcome of a decision that was made again."""
+    """The outcome of a repeated decision."""
 
     verdict: Verdict | None
     events: tuple[Event, ...]

@@ -44,7 +44,7 @@ SNOOZE = MINUTE
 
 
 class RehearsedStep(msgspec.Struct, frozen=True, gc=False):
-    """One command's outcome on its stream: what a segment would have said."""
+    """One command's outcome on its stream, as a segment would have recorded it."""
 
     stream: StreamId
     command: Command
@@ -53,7 +53,7 @@ class RehearsedStep(msgspec.Struct, frozen=True, gc=False):
     key: KeyId | None
     job: Job
     also: tuple[tuple[StreamId, int, tuple[Event, ...]], ...] = ()
-    """What was written beside it: the stream, the version it led to, its events."""
+    """Other streams it wrote: the stream, its new version, its events."""
 
 
 class Rehearsal:
@@ -234,7 +234,7 @@ class Rehearsal:
     # -- commands
 
     def decide(self, job: Job) -> Recorded:
-        """Decide a command now; raise what its caller would be told. Its sends wait until `settle_down`."""
+        """Decide a command now; raise the error its caller would get. Its sends wait until `settle_down`."""
         for _ in range(HELD_MAX):
             recorded = self._take(job)
             if recorded is not None:

@@ -1,4 +1,4 @@
-"""Mending: what `betimes doctor` finds that cannot be read or does not fit its history, and how a stream goes on.
+"""Repair: rows that cannot be read or do not match their history, and the state their stream continues from.
 
 **A repair is a segment.** Nothing in the ledger is changed or removed. The rows that are wrong stay where they are, and
 one segment is appended, a `Repair`: the state to go on from, why, and the versions that cannot be read. Replay takes
@@ -47,7 +47,7 @@ class Ailment(msgspec.Struct, frozen=True):
 
 
 class _Remedy(msgspec.Struct, frozen=True):
-    """The state a stream goes on from."""
+    """The state a stream continues from."""
 
     told: str
     state: Any = None
@@ -97,7 +97,7 @@ async def repair_stream(store: Store, kinds: Kinds, stream: StreamId) -> Ailment
 
 
 def _remedy_for(kind: Kind, stream: StreamId, row: Row, replayed: Replayed) -> _Remedy | None:
-    """Return what to go on from; nothing where somebody else must help."""
+    """Return the state to continue from; `None` if a repair cannot find one."""
     if replayed.is_newer or row.schema > kind.decider.schema:
         return None
     if not replayed.unread:

@@ -31,7 +31,7 @@ class LedgerFinding(msgspec.Struct, frozen=True):
     version: int
     what: str
     row: str = ""
-    """What is meant where it is no stream."""
+    """The part of the store that is meant if it is not a stream."""
 
     def __str__(self) -> str:
         where = f"{self.stream} at version {self.version}" if self.stream else self.row
@@ -47,7 +47,7 @@ class VerifyReport(msgspec.Struct):
     head: Head | None = None
     """What the streams come to; write it down elsewhere to find out later whether a copy is as long."""
     notes: list[str] = []
-    """What could not be checked."""
+    """Checks that were not possible."""
 
     @property
     def is_sound(self) -> bool:
@@ -82,7 +82,7 @@ class Replayed:
         self.is_newer = False
         """Whether a newer version wrote some of it."""
         self.error: Exception | None = None
-        """What `follow` met first."""
+        """The first error that `follow` met."""
         self.mended: set[int] = set()
         """Versions that repairs stand for."""
 

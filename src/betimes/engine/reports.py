@@ -1,4 +1,4 @@
-"""Reports to the operator: failures that nobody was waiting for, and what was committed."""
+"""Reports to the operator: failures in background work, and what was committed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Report(NamedTuple):
 
 Reporter: TypeAlias = Callable[[Report], None]
 Written: TypeAlias = tuple[Segment, tuple[Event, ...], Verdict | None]
-"""A segment with its events and its verdict as they were decided, so that nobody need decode them."""
+"""A segment with its decided events and verdict, so that they need not be decoded."""
 Observer: TypeAlias = Callable[[Sequence[Written]], None]
 """Told of the segments of every commit, after it; it must be quick."""
 

@@ -1,4 +1,4 @@
-"""Commands to other streams that the process whose commit left them has not applied: any other applies them.
+"""Send recovery: any process applies commands to other streams that the committing process has not applied.
 
 Sends are looked at a page at a time, the oldest first, and only those to kinds this process knows. A page may be full
 of sends that cannot be applied now, because each waits behind one to a kind that is not known here, or behind a wake
@@ -59,7 +59,7 @@ class SendRecovery:
         return sum(isinstance(result, Recorded) for result in results)
 
     async def run(self) -> None:
-        """Queue sends that nobody has applied for a while, from the oldest to the newest and again; until cancelled."""
+        """Queue sends that have not been applied for a while, oldest first, in an endless loop until cancelled."""
         after: WaitingSend | None = None
         limit, age_s = self._settings.batch_max, self._settings.send_recovery_s
         while True:

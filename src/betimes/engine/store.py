@@ -68,7 +68,7 @@ class LockRequest(msgspec.Struct, frozen=True):
     sends: Sequence[EffectId] = ()
     """Commands to other streams to apply; of each source its oldest are taken, up to the first that is not free."""
     waits: AbstractSet[StreamId] = frozenset()
-    """Those of `locks` to wait for when somebody holds them."""
+    """Those of `locks` to wait for if they are held."""
 
 
 class Row(NamedTuple):
@@ -150,7 +150,7 @@ SEND = "send"
 ATTEMPTS_KEPT = 20
 """Of an effect: how many of its last attempts are on record."""
 LEASE_RAN_OUT = "its lease ran out"
-"""The error of an attempt that nobody settled."""
+"""The error of an attempt that was never settled."""
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

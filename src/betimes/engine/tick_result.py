@@ -35,7 +35,7 @@ class TickResult(msgspec.Struct, frozen=True):
         return {"done": self.effects.get("done", 0), "retrying": self.effects.get("retrying", 0), "dead": lost}
 
     def __repr__(self) -> str:
-        """Return it with instants as text: as numbers nobody can read them."""
+        """Return it with instants as readable text."""
         parts = {name: getattr(self, name) for name in self.__struct_fields__}
         parts |= {name: parts[name] and render(parts[name]) for name in ("now", "next_due_at")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in parts.items())})"

@@ -84,7 +84,7 @@ class DueRequest(msgspec.Struct, frozen=True, kw_only=True):
     until_at: Instant | None = None
     tenant: str | None = None
     position: SweepPosition | None = None
-    """Where to go on, and where it is left; only by `due`."""
+    """The position to start from, and the one it ends at; only with `due`."""
 
 
 def longest_pass(batch_max: int) -> int:
@@ -140,7 +140,7 @@ class Transactions:
     async def _attempt_optimistically(
         self, begin: AbstractAsyncContextManager[Tx], jobs: list[Job]
     ) -> list[Result] | None:
-        """Decide jobs by what is cached, and let the commit compare; `None` if they must be asked for after all."""
+        """Decide jobs from the cache and let the commit compare versions; `None` if they must be locked first."""
         try:
             results = await self._commit(begin, jobs, presumed=True)
         except Conflict:
@@ -237,7 +237,7 @@ class Transactions:
             yield tx
 
     def _place_reached(self, stream: StreamId, row: Row) -> Reached | None:
-        """A stream that was picked as the place to go on from; `None` if it cannot be read when it was due."""
+        """The position of a picked stream, to continue from; `None` if it cannot be read when it was due."""
         kind = self._kinds.of(stream)
         try:
             state = kind.state(stream, row.schema, row.state)

@@ -83,7 +83,7 @@ class LoadedStream:
 
     @classmethod
     def new(cls, stream: StreamId, kind: Kind) -> LoadedStream:
-        """A stream that a decision makes without having asked for it."""
+        """A stream that a decision creates without having requested it."""
         live = cls(stream, kind, Cached(0, None, 0, None, GENESIS, 0))
         live.created = True
         return live
@@ -151,10 +151,10 @@ class TurnSite(Protocol):
         """Return the states a decision may see besides its own: those it holds, and those it only looks at."""
 
     def find_other(self, stream: StreamId, loaded: list[LoadedStream]) -> LoadedStream:
-        """Return a stream the decision also writes: one it asked for, or a new one it makes."""
+        """Return another stream that the decision writes: one it requested, or a new one it creates."""
 
     def keep_answer(self, turn: Turn, own: LoadedStream, key: KeyId | None, recorded: Recorded) -> None:
-        """Remember what was recorded for whoever comes behind it."""
+        """Remember what was recorded, for repeats of the key in the same batch."""
 
 
 def turn_instant(now: Instant, loaded: list[LoadedStream]) -> Instant:

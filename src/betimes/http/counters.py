@@ -85,7 +85,7 @@ class RequestCounters:
         self.answered: defaultdict[tuple[str, str, int], RouteCounter] = defaultdict(RouteCounter)
         """By method, route and status."""
         self.refused: Counter[str] = Counter()
-        """Requests refused because their tenant asked for too much, by what of."""
+        """Requests refused by a tenant's rate limit, by limit."""
 
     def count_refusal(self, what: str) -> None:
         self.refused[what] += 1

@@ -1,4 +1,4 @@
-"""Dry runs at the door: what the headers ask for, who may ask, and the envelope of the answer.
+"""Dry runs over HTTP: their headers, their scopes, and the envelope of the answer.
 
 `Betimes-Dry-Run: true` on anything that writes has it decided by the same turn and not committed. `Betimes-At` asks for
 a later instant, `Betimes-Policy` for overrides of the policy in force. No route knows of it: its services reach an
@@ -40,7 +40,7 @@ class DryRunAnswer(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A dry run that was asked for."""
+    """A dry run that was requested."""
 
     at: Instant | None = None
     draft: Body | None = None

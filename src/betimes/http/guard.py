@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: keys, sessions and scopes at the door."""
+"""Authentication and authorization: keys, sessions and scopes of requests."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Readiness:
         self._found: tuple[str | None, list[str]] = (None, [])
 
     async def check(self, look: Callable[[], Awaitable[tuple[str | None, list[str]]]]) -> tuple[str | None, list[str]]:
-        """Return why the store cannot be used, if it cannot, and warnings; whoever comes meanwhile waits."""
+        """Return why the store cannot be used, if it cannot, and warnings; concurrent callers wait for one check."""
         async with self._turn:
             if monotonic() - self._looked_s > READINESS_S:
                 self._found = await look()
@@ -137,7 +137,7 @@ class Process:
         self.identities = Identities()
         self.readiness = Readiness()
         self.body_threads = ThreadPoolExecutor(BODY_THREADS, thread_name_prefix="betimes-body")
-        """Where long bodies are decoded and checked, so that nobody else's request waits; whoever sends many waits."""
+        """A pool in which long bodies are decoded and checked, so that they do not block other requests."""
         self._name = uuid4().int
         self._requests = count()
 

@@ -1,4 +1,4 @@
-"""Signing in behind a proxy that knows who somebody is: the name in its header stands for a key.
+"""Sign-in behind an authenticating proxy: the name in its header stands for a key.
 
 Only proxies at addresses that the settings name are believed, and only when a session is opened or let to act; no other
 request goes by the header. The page must have meant it, as with any change under a session, so that no other site can

@@ -96,7 +96,7 @@ class IncomingRequest(Request):
         }
         """By name in lower case; of several of one name, the first, which is also what `headers` finds."""
         self.tenant = ""
-        """Whose request it is, once that is known."""
+        """The authenticated caller, once known."""
 
     async def read_body(self) -> bytes:
         """Read the body, up to its limit."""

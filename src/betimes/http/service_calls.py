@@ -26,7 +26,7 @@ from betimes.http.routes import Answer, Empty, Handler, Listed, RequestContext, 
 
 S = TypeVar("S", bound=Service)
 Answering: TypeAlias = Callable[Concatenate[S, ...], Awaitable[Any]] | Handler
-"""What answers a route: a method of the service, or a function of the request."""
+"""The handler of a route: a method of the service, or a function of the request."""
 _RESPONSES = (Answer, Response)
 
 

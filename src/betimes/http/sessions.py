@@ -1,4 +1,4 @@
-"""Sessions at the door: a cookie instead of a key, and what keeps other sites from using it.
+"""Sessions over HTTP: a cookie instead of a key, and the protection against requests from other sites.
 
 The cookie is `__Host-betimes`: Secure, HttpOnly, SameSite=Strict, for this host alone. Browsers take it over TLS, and
 Chromium and Firefox also from `http://localhost` and `http://127.0.0.1`, which they count as safe. A request that

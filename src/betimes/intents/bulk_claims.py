@@ -13,7 +13,7 @@ from betimes.intents.lists import statuses
 from betimes.intents.model import Claimed, ClaimIntent, Definition
 
 ROUNDS_MAX = 3
-"""How often those that somebody else took meanwhile are made up for by another look."""
+"""How often another read replaces intents that other workers claimed meanwhile."""
 
 
 async def claim_due(
@@ -67,7 +67,7 @@ async def _claim_first(service: Service, command: ClaimIntent, limit: int) -> tu
 async def _claim_each(
     service: Service, streams: Sequence[StreamId], command: ClaimIntent
 ) -> tuple[list[Recorded], list[BetimesError]]:
-    """Claim these, without those that somebody else has taken; what was granted, and what went wrong."""
+    """Claim these intents, except those claimed by others; return the claims and the errors."""
     answers = await service.engine.submit_many([service.submission(stream, command) for stream in streams])
     granted = [answer for answer in answers if isinstance(answer, Recorded) and isinstance(answer.reply, Claimed)]
     return granted, [

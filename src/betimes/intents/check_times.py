@@ -62,7 +62,7 @@ def check_minutes(definition: Definition) -> int:
 
 
 def check_interval(definition: Definition) -> int:
-    """Return, in microseconds, the pause before a check that led to nothing is made again."""
+    """Return, in microseconds, the pause before a check without a result is repeated."""
     return check_minutes(definition) * MINUTE
 
 

@@ -29,7 +29,7 @@ _COMPARE: dict[Operator, Callable[[Decimal, Decimal], bool]] = {
 
 
 TRIGGER_SOURCES = {"price": "price", "portfolio": "portfolio", "silence": "last_interaction"}
-"""What intents of a type are evaluated against; the other types go by the clock."""
+"""The sources that intents of a type are evaluated against; the other types are triggered by time."""
 _SOURCE_OF = {"total_value": "portfolio", "any_holding_change": "portfolio", "inactive_hours": "last_interaction"}
 
 
@@ -93,7 +93,7 @@ def expression(text: str) -> Expression:
 
 
 def askable(definition: Definition) -> Askable | None:
-    """Return the condition of a condition-based intent; `None` for one that goes by the clock."""
+    """Return the condition of a condition-based intent; `None` for one that is triggered by time."""
     condition = definition.condition
     if not definition.is_condition_based or condition is None:
         return None

@@ -273,4 +273,4 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "notifications": NotificationsPolicy,
     "hooks": Hooks,
 }
-"""What intents are decided by, those of the domains they talk to included."""
+"""The policy sections that decide intents, including those of the domains they use."""

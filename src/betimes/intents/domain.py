@@ -57,7 +57,7 @@ def describe_event(event: Event, command: Command | None) -> str:
 
 
 def complete_event(event: Event, verdict: Verdict) -> Event:
-    """Return a fire with the end of the cooldown as its next check, if that is later: nobody takes it before."""
+    """Return a fire with the end of the cooldown as its next check, if that is later: it is not claimed before."""
     if not isinstance(event, IntentFired) or event.status != "success" or event.next_check_at is None:
         return event
     hours = next((step.values[1] for step in verdict.trace if step.rule in COOLDOWN_RULES and step.values), 0)
@@ -65,7 +65,7 @@ def complete_event(event: Event, verdict: Verdict) -> Event:
 
 
 def is_lost_claim(event: Event) -> bool:
-    """Return whether whoever had claimed the intent did not come back."""
+    """Return whether the claim on the intent expired."""
     return isinstance(event, IntentFired) and event.error == CLAIM_EXPIRED
 
 

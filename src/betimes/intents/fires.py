@@ -110,7 +110,7 @@ def expire_claim(view: View[IntentState], intent: IntentState, policy: Policy) -
 
 
 def expiry_events(intent: IntentState, policy: IntentsPolicy) -> tuple[IntentEvents, ...]:
-    """Return what the end of a claim that nobody settled leads to."""
+    """Return the decision on a claim that expired without a report."""
     assert intent.claim is not None
     ended_at, worker = intent.claim.expires_at, intent.claim.worker
     # A plan made during the claim holds; else the intent is due again from the claim's end.

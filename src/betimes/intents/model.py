@@ -61,7 +61,7 @@ class ChangeIntent(StoredMessage):
 
     patch: dict[str, Any]
     user_id: str
-    """Whose intent it is, so that their limit can be locked."""
+    """The owner of the intent, so that their limit can be locked."""
     expected: int | None = None
 
 
@@ -162,7 +162,7 @@ class IntentDisabled(StoredMessage):
     version: int
     at: Instant
     reason: DisabledReason | None = None
-    """Left out: somebody asked for it."""
+    """Left out: it was requested by hand."""
 
 
 class IntentDeleted(StoredMessage):

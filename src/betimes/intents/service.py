@@ -274,7 +274,7 @@ class Intents(BulkChanges):
     async def fire(
         self, intent_id: str, request: FireRequest | Mapping[str, Any], *, key: str | None = None
     ) -> FireView:
-        """Report what became of a check; `Refused` as CLAIM_LOST or DISABLED."""
+        """Report the result of a check; raise `Refused` as CLAIM_LOST or DISABLED."""
         asked = _parse_request(request, FireRequest)
         command = FireIntent(**msgspec.structs.asdict(asked))
         recorded = await self._submit(self._stream(intent_id), command, key=key)

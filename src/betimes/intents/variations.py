@@ -1,4 +1,4 @@
-"""What might have been otherwise when an intent was claimed or fired."""
+"""Variations of an intent's claim or fire, for the search for alternatives."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ CALLS = frozenset({"handler", "run_handler", "webhook"})
 
 
 class ResultView(JsonView, frozen=True, kw_only=True):
-    """What became of one thing that was decided on."""
+    """The result of one thing that was decided on."""
 
     key: str
-    """The event id or key it was asked for by; of a call, the id of its effect."""
+    """The event id or key of its request; of a call, the id of its effect."""
     status: str
     """That of the notification, the run or the call; `partly_delivered` where one channel delivered and another did
     not, or not yet."""
@@ -50,7 +50,7 @@ class ResultView(JsonView, frozen=True, kw_only=True):
 
 
 class Circumstances(msgspec.Struct, frozen=True):
-    """What decides whether pending calls are made: the hold in force, and the executors of living processes."""
+    """The conditions of pending calls: the hold in force, and the executors of running processes."""
 
     hold: HoldView | None
     executors: frozenset[str] | None
@@ -90,7 +90,7 @@ def call_result(effect: EffectView, circumstances: Circumstances) -> ResultView:
 
 
 def spell_call(result: ResultView, spell_time: Callable[[datetime], str]) -> str:
-    """Return how a sentence about a decision goes on with the call it asked for."""
+    """Return the end of a sentence about a decision: how its call went."""
     called, error = f"its {result.target}", shorten_error(result.error)
     match result.status:
         case "done":

@@ -116,7 +116,7 @@ def explain(segment_id: str, /, *, at: Tenant = TENANT) -> None:
 
 
 def _effect_line(effect: EffectView) -> str:
-    """Return how an effect went so far, on a line."""
+    """Return the progress of an effect, on one line."""
     tried = f", {count_noun(effect.attempts, 'attempt')}" if effect.attempts else ""
     error = f", last error: {effect.last_error}" if effect.last_error else ""
     next_at = effect.next_attempt_at if error else None
@@ -136,7 +136,7 @@ def _rule_line(rule: ExplainedRuleView) -> str:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
-    """What `betimes verify` is about."""
+    """The options of `betimes verify`."""
 
     kind: str | None = None
     """Only streams of this kind."""

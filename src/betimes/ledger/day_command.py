@@ -92,7 +92,7 @@ class _FoundDay(msgspec.Struct, frozen=True):
 
 
 async def _find_day(ledger: Ledger, id: str, date: date | None, *, is_account: bool) -> _FoundDay:
-    """Return the day of an account, or of a person with the account of that name; raise `NotFound` if nobody is."""
+    """Return the day of an account, or of a person with the account of that name; raise `NotFound` if there is none."""
     view = await _read_day(ledger, "account_id" if is_account else "user_id", id, date)
     is_only_account = not _has_anything(view) and await _find_subject(ledger, id) == "account_id"
     if is_account:

@@ -1,4 +1,4 @@
-"""`betimes doctor`: rows that cannot be read or do not fit their history, and what can be done about them."""
+"""`betimes doctor`: find rows that cannot be read or do not match their history, and repair them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def doctor(*, repair: Annotated[bool, Parameter(negative=())] = False, at: At = 
     """List every row that cannot be read or does not fit its history, and what a repair would do.
 
     Nothing is changed without --repair. A repair is a segment of its own in the stream's history, so that everybody can
-    see it and verify still holds; what cannot be read stays where it is. Exits with 65 when something is left.
+    see it and verify still holds; what cannot be read stays where it is. Exits with 65 if anything is left.
 
     Parameters
     ----------

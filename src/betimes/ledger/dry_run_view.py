@@ -1,4 +1,4 @@
-"""The view of a dry run: what would have been written, asked for and waited for, as the caller may see it."""
+"""The view of a dry run: segments, effects and alarms it would have left, as far as the caller may see them."""
 
 from __future__ import annotations
 

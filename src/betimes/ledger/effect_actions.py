@@ -1,4 +1,4 @@
-"""Acting on dead letters: once more or away, one by one or all that a filter finds, oldest first, on record."""
+"""Actions on dead letters: retry or discard, one or all that match a filter, oldest first, recorded in the ledger."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class EffectGroups(JsonView, frozen=True):
     counted: int
     """Matching dead letters in all groups, including groups not shown."""
     complete: bool
-    """Whether all were looked at; the oldest 1,000 are."""
+    """Whether all were read; only the oldest 1,000 are."""
 
 
 class EffectActions(Effects):
@@ -166,7 +166,7 @@ class EffectActions(Effects):
         )
 
     async def _choose(self, asked: EffectsAction) -> tuple[list[EffectRow], list[SkippedEffect], str | None]:
-        """Return the dead letters that are meant, those that are not there, and where the next call goes on."""
+        """Return the selected dead letters, the ids that were not found, and the cursor of the next call."""
         if asked.filter is not None:
             named = ["dead letters", self.caller.tenant, asked.filter]
             rows, place = await self._matching(
@@ -197,7 +197,7 @@ class EffectActions(Effects):
         ]
 
     async def _carry_out(self, action: Action, rows: list[EffectRow]) -> set[EffectId]:
-        """Return the effects that it was done to: those that nobody else changed meanwhile."""
+        """Return the effects that were changed: those that no other process changed in the meantime."""
         store, ids = self.engine.store, [row.id for row in rows]
         return {*await (store.revive_effects(ids) if action == "retry" else store.discard_effects(ids))}
 
@@ -208,7 +208,7 @@ class EffectActions(Effects):
         limit: int,
         keep: Callable[[EffectRow], EffectRow] = lambda row: row,
     ) -> tuple[list[EffectRow], InstantPlace | None]:
-        """Return the oldest dead letters that fit, and where to go on, if there may be more."""
+        """Return the oldest dead letters that match, and the position of the next page, if there may be more."""
         query = EffectQuery(tenant=self.caller.tenant, status="dead", oldest_first=True, limit=PAGE_MAX)
 
         def is_wanted(row: EffectRow) -> bool:

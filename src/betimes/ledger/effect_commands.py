@@ -1,4 +1,4 @@
-"""`betimes effects …`: what is owed to the outside, and what to do with dead letters."""
+"""`betimes effects …`: list pending calls and messages; retry or discard dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from betimes.ledger.service import Ledger
 
 COLUMNS = ("tenant", "effect_id", "executor", "status", "attempts", "next_attempt_at", "last_error")
 SERVED_COLUMNS = ("effect_id", "target", *COLUMNS[3:])
-"""Of the list that a server tells, which knows one tenant and no executors."""
+"""Columns of a server's list, which covers one tenant and shows no executors."""
 T = TypeVar("T")
 EffectName = Annotated[str, Parameter(help="Its id, as `effects list` shows it.")]
 
@@ -70,7 +70,7 @@ def list_(
 
 
 def ask_ledger(at: Tenant, work: Callable[[Ledger], Awaitable[T]]) -> T:
-    """Open a database that is there already, or a server, and ask the tenant's ledger with the eyes of an operator."""
+    """Open an existing database, or a server, and read the tenant's ledger as its operator."""
 
     def ask(application: Application) -> Awaitable[T]:
         return work(application.ledger_for(at.caller))
@@ -89,12 +89,12 @@ def _fields(row: EffectRow, view: EffectView) -> dict[str, Any]:
 
 @app.command
 def retry(effect_id: EffectName, /, *, at: Noted = NOTED) -> None:
-    """Give a dead letter fresh attempts."""
+    """Retry a dead letter, with fresh attempts."""
     show(on(at.target, lambda application: application.effects_for(at.caller).retry(effect_id)), json=at.json)
 
 
 @app.command
 def discard(effect_id: EffectName, /, *, at: Noted = NOTED) -> None:
-    """Remove a dead letter for good."""
+    """Discard a dead letter."""
     on(at.target, lambda application: application.effects_for(at.caller).discard(effect_id))
     show({"effect_id": effect_id, "tenant": at.tenant, "status": "discarded"}, json=at.json)

@@ -1,4 +1,4 @@
-"""Routes of effects: what had to happen outside, and once more for dead letters."""
+"""Routes of effects: list them; retry or discard dead letters."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Effects(LedgerReader):
         is_wanted: Callable[[EffectRow], bool],
         keep: Callable[[EffectRow], EffectRow] = lambda row: row,
     ) -> tuple[list[EffectRow], InstantPlace | None]:
-        """Return up to `limit` effects that are wanted after a place, and where to go on, if there may be more."""
+        """Return up to `limit` matching effects after a position, and the next position, if there may be more."""
         if place is not None:
             query = replace(query, after=effect_at(place, self.caller.tenant), after_created_at=place.at)
         found: list[EffectRow] = []

@@ -1,4 +1,4 @@
-"""The fleet: processes that work on this database, and what is owed to a tenant.
+"""The fleet: processes that work on this database, and the backlog of a tenant.
 
 A process tells of itself every few seconds while it is open, and when it is closed. One that has been silent for a
 day is forgotten; whoever looks sees when each was last heard of.
@@ -63,7 +63,7 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     orphaned: dict[str, int]
     """Orphaned calls, which no process took for a minute, by executor."""
     capped: bool
-    """Whether a count stopped at its bound."""
+    """Whether a count reached its limit."""
     hold: HoldView | None
     """The hold in force, if any; held work is counted all the same."""
 
@@ -75,7 +75,7 @@ class ExecutorView(JsonView, frozen=True, kw_only=True):
     """Such as `webhook` or `deliver:push`; `send` are commands to other streams."""
     pending: int
     capped: bool
-    """Whether the count stopped at its bound: there are that many or more."""
+    """Whether the count reached its limit: there are that many or more."""
     first_at: datetime | None
     """When the first of them is due, or the attempt in progress must have ended; `null` for commands."""
     orphaned: int
@@ -103,7 +103,7 @@ class Fleet(LedgerReader):
         return derive(BacklogView, owed, orphaned=self._orphans(owed), now=now, capped=is_capped, hold=hold)
 
     def _orphans(self, owed: TenantBacklog) -> dict[str, int]:
-        """Return the calls nobody took by executor, as far as streams that the caller may see asked for them."""
+        """Return the unclaimed calls by executor, as far as the caller may read the streams that caused them."""
         found = {
             executor: sum(count for kind, count in by_kind.items() if self.may_see(kind))
             for executor, by_kind in owed.orphaned.items()
@@ -129,7 +129,7 @@ class Fleet(LedgerReader):
         return sorted(views, key=lambda view: (-view.pending, view.executor))
 
     async def processes(self, *, virtual: bool = False) -> ProcessList:
-        """List the processes that told of themselves, the last heard of first; under a virtual clock by real time."""
+        """List the processes by their last heartbeat, newest first; under a virtual clock by real time."""
         now = read_wall_clock() if virtual else await self.engine.store.now()
         return ProcessList([_view(row, now) for row in await self.engine.store.processes(PROCESSES_MAX)])
 
@@ -162,7 +162,7 @@ class Heartbeat:
         await self._engine.alarm_lag.write(self._engine.store)
 
     async def end(self) -> None:
-        """Tell that it is closed, unless nobody was told that it lives."""
+        """Record that it is closed, if it was ever recorded as running."""
         if self._row.started_at:
             now = await self._now()
             await self._engine.store.beat(self._row._replace(role=CLOSED, seen_at=now), forget_before=now - FORGOTTEN)

@@ -1,4 +1,4 @@
-"""What this server is: its version and time, what it knows, and the bounds of its answers."""
+"""About this server: its version and time, its domains and kinds, and the limits of its answers."""
 
 from __future__ import annotations
 

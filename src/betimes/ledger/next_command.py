@@ -1,4 +1,4 @@
-"""`betimes next`: what waits, soonest first."""
+"""`betimes next`: list what is waiting, soonest first."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def next_(
 
 
 def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """Return until when the list that is gone on with goes, and its own cursor; raise `Invalid` for another's.
+    """Return the end of the list that a cursor continues, and the list's own cursor; raise `Invalid` for another's.
 
     The list goes so far from now, and its cursor is good for exactly so far only.
     """
@@ -85,7 +85,7 @@ def _read_cursor(text: str | None) -> tuple[datetime, str] | None:
 
 
 def _spell_counts(view: UpcomingView, hours: float) -> str:
-    """Return in a sentence how much comes, of which kinds."""
+    """Return a sentence with the counts of each kind."""
     counts = ", ".join(f"{_accuracy(row)}{_count_kind(sum(row.counts), row.kind)}" for row in view.rows)
     late = f" {count_noun(view.late.count, 'is', 'are')} late." if view.late.count else ""
     return f"In the next {'hour' if hours == 1 else f'{hours:g} hours'}: {counts or 'nothing'}.{late}"

@@ -95,7 +95,7 @@ class PulseTail:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.segments = 0
-        """Counted so far, for whoever wants to know."""
+        """Segments counted so far, for monitoring."""
         self._beats: deque[_Beat] = deque()
         self._cells = 0
         self._seq = -1
@@ -160,7 +160,7 @@ class PulseTail:
         self._keep(beat)
 
     def _keep(self, beat: _Beat) -> None:
-        """Keep a beat, and let go of the oldest ones past the bounds; whoever misses them is told so."""
+        """Keep a beat, and drop the oldest past the bounds; readers that miss them are told so."""
         self._beats.append(beat)
         self._cells += beat.count_cells()
         while len(self._beats) > 1 and (len(self._beats) > BEATS_KEPT or self._cells > CELLS_MAX):

@@ -22,7 +22,7 @@ EACH_MAX = 5
 """Of each kind of stream, and of each collection of keys."""
 QUERY_CHARS_MAX = 300
 PEOPLE = ("inbox",)
-"""Kinds of streams that stand for somebody."""
+"""Kinds of streams that represent a person or an account."""
 HitType: TypeAlias = Literal["stream", "key", "segment", "effect", "correlation"]
 
 
@@ -41,7 +41,7 @@ class SearchHit(JsonView, frozen=True, kw_only=True):
 class SearchView(JsonView, frozen=True):
     items: list[SearchHit]
     truncated: bool
-    """Whether there may be more."""
+    """Whether there may be more hits."""
 
 
 class Search(LedgerReader):

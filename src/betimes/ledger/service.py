@@ -122,7 +122,7 @@ class ExplanationView(SegmentView, frozen=True, kw_only=True):
     """Segments that it led to: others of its turn, commands it sent to other streams, what workers did because of it;
     among those that follow it closely, and those of its correlation."""
     effects: list[EffectView]
-    """Calls and deliveries it asked for, and commands to other streams that wait; one that was applied is a segment."""
+    """Calls and deliveries it caused, and pending commands to other streams; one that was applied is a segment."""
     unreadable: tuple[UnreadableRow, ...] = ()
     """Effects that cannot be shown."""
     later: list[str]

@@ -27,7 +27,7 @@ from betimes.ledger.tally import BY_EVENTS, outcomes_in
 
 CELLS_MAX = 2_000
 STEPS_MAX = 200
-"""Of an answer whose step is not said."""
+"""Steps of an answer at most, if the request does not choose the step."""
 SUMS_MAX = 50_000
 MINUTES_SPAN_MAX = DAY + HOUR
 """Of an answer in steps shorter than an hour: a day, and the step that it begins in."""
@@ -52,7 +52,7 @@ class StatisticsCell(JsonView, frozen=True, kw_only=True):
 
 class StatisticsView(JsonView, frozen=True, kw_only=True):
     since: datetime
-    """As asked for, rounded down to a whole step."""
+    """As requested, rounded down to a whole step."""
     until: datetime
     """Rounded up; not included."""
     step: Step

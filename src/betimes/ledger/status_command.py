@@ -1,4 +1,4 @@
-"""`betimes status`: one screen that says what is decided, what is due, and what is stuck."""
+"""`betimes status`: show on one screen what is decided, due and stuck."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class StatusView(JsonView, frozen=True, kw_only=True):
     """By domain and outcome."""
     backlog: BacklogView
     processes: list[ProcessView] | None
-    """`null` where the key may not know them."""
+    """`null` if the key may not read them."""
     late_s: float
-    """How late the oldest alarm is."""
+    """Lateness of the oldest alarm that is due."""
     alarm_lag: AlarmLagView
     """Lateness of alarms in the last 24 hours."""
     verifications: list[VerificationView]
     """The last of the tenant and the last of everything, the later one first."""
     problems: list[str]
-    """What somebody should look at, each with the next step."""
+    """Problems to look at, each with the next step."""
 
 
 def status(

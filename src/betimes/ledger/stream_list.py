@@ -171,7 +171,7 @@ class StreamList(LedgerReader):
         return derive(StreamDetail, _summary(row), state=redact(state, kind))
 
     async def verify_stream(self, kind: str, id: str) -> StreamVerification:
-        """Replay a stream's history and hold its row against it; raise `Refused` if it is too long to be asked for."""
+        """Replay a stream's history and compare its row with it; raise `Refused` if it is too long for a request."""
         row = await self._found_row(kind, id)
         replayed = Replayed(row.stream, self.engine.kinds.of(row.stream))
         last: StreamRow | None = row

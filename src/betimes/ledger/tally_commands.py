@@ -1,4 +1,4 @@
-"""`betimes tally …`: how far outcomes are counted, and counting them again."""
+"""`betimes tally …`: show the progress of the counts of outcomes, or recount them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _status(application: Application) -> dict[str, Any]:
 
 
 async def _rebuild(application: Application, bar: Callable[..., None]) -> dict[str, Any]:
-    """Begin anew; if another process takes over meanwhile, leave the rest to it."""
+    """Start over; if another process takes over in the meantime, leave the rest to it."""
     store = application.engine.store
     await store.reset_tally()
     projection, total = TallyProjection(application.engine, HOLDER), 0

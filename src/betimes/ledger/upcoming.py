@@ -1,4 +1,4 @@
-"""What comes next, counted: alarms and what is due, by kind and time.
+"""Counts of upcoming events: alarms and due times, by kind and time.
 
 Both are counted along an index up to a bound; a tenant that has more is counted by a sample of its streams, and the row
 says so. Kinds that recur, such as schedules, are shown with all their occurrences; kinds that somebody takes, such as
@@ -40,7 +40,7 @@ class LateAlarms(JsonView, frozen=True):
     count: int
     oldest_at: datetime | None
     capped: bool
-    """Whether there may be more than that."""
+    """Whether the count reached its limit."""
 
 
 class UpcomingRow(JsonView, frozen=True):
@@ -51,7 +51,7 @@ class UpcomingRow(JsonView, frozen=True):
     estimated: bool
     """Whether counts come from a sample, or later steps were extrapolated from earlier ones."""
     truncated: bool
-    """Whether there is more than was counted."""
+    """Whether the count reached its limit."""
 
 
 class UpcomingView(JsonView, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -64,7 +64,7 @@ class UpcomingView(JsonView, frozen=True, kw_only=True, rename={"from_": "from"}
     estimated: bool
     """Whether a row is estimated."""
     truncated: bool
-    """Whether there is more than was counted."""
+    """Whether the count reached its limit."""
 
 
 class _Row:

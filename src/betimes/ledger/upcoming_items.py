@@ -1,4 +1,4 @@
-"""The things that wait, soonest first.
+"""Upcoming events, soonest first.
 
 Streams are found along two orders, which are merged: their alarms, and when they are due, of kinds that wait for
 somebody to take them (`Domain.due_kinds`). A stream that stands in both is shown once, where it comes first, with all
@@ -79,7 +79,7 @@ class ItemsPlace(CursorPlace, frozen=True, array_like=True, forbid_unknown_field
 
 
 class _Walk:
-    """A walk along what waits: between which instants, and after which place it goes on; `None` if all were seen."""
+    """A walk along upcoming events: its range of instants and its position; `None` if all were seen."""
 
     def __init__(self, since_at: Instant, until_at: Instant, place: ItemsPlace | None) -> None:
         self.since_at, self.until_at = since_at, until_at
@@ -247,5 +247,5 @@ def alarm_of(row: StreamRow) -> Instant | None:
 
 
 def due_of(row: StreamRow) -> Instant | None:
-    """Return when a stream is due, if its kind waits for somebody to take it."""
+    """Return when a stream is due, if its kind waits to be claimed."""
     return row.due_at if row.stream.kind in DUE_KINDS else None

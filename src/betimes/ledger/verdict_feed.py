@@ -110,7 +110,7 @@ def position_of(text: str) -> FeedPosition:
 
 
 class DecodedSegment:
-    """A segment and its events, decoded when somebody first asks for them."""
+    """A segment and its events, decoded on first use."""
 
     def __init__(self, engine: Engine, segment: Segment) -> None:
         self.segment = segment
@@ -145,9 +145,9 @@ class VerdictTail:
         self.start = self.end = FeedPosition(-1, ALL)
         """Everything after the one and up to the other is here."""
         self.is_at_end = True
-        """Whether the last read found no more than it took."""
+        """Whether the last read reached the end of the ledger."""
         self.reads = 0
-        """Pages read from the ledger, for whoever wants to know."""
+        """Pages read from the ledger, for monitoring."""
         self._fresh_s = engine.settings.poll_s / 2 if fresh_s is None else fresh_s
         self._segments: list[DecodedSegment] = []
         self._lock = asyncio.Lock()
@@ -195,7 +195,7 @@ class VerdictTail:
         return not self.is_at_end or asyncio.get_running_loop().time() - self._read_s >= self._fresh_s
 
     def _is_read_since(self, asked_s: float) -> bool:
-        """Return whether somebody else began to read after that and reached the end: nothing from before is missing."""
+        """Return whether another reader began after that and reached the end: nothing from before is missing."""
         return self._complete_s > asked_s
 
     async def _read_on(self) -> None:

@@ -38,7 +38,7 @@ class _PageWalk:
         self.before = before
         self.left = LOOKED_AT_MAX
         self.is_end = False
-        """Whether everything was looked at."""
+        """Whether everything was read."""
 
 
 class VerdictList(LedgerReader):

@@ -1,4 +1,4 @@
-"""`betimes why`: why something was decided, whatever it is called by.
+"""`betimes why`: explain a decision, found by any of its names.
 
 It takes a segment, an event id, an idempotency key, a person, an account, or the id of a schedule, a sensor, an intent
 or a run, and finds the decisions itself.
@@ -30,17 +30,17 @@ from betimes.tenancy import Tenancy
 
 LOOKED_BACK = timedelta(days=30)
 SEGMENTS_MAX = 50
-"""Of a stream, the newest that are looked at."""
+"""Segments of a stream that are searched, newest first."""
 RECENT_MAX = 8
 """Decisions about a person or an account that are shown."""
 GOOD = frozenset({"NOW", "ALLOW", "success", "fired", "triggered", "no_change", "decay"})
-"""Outcomes that nobody asks the why of, while there are others."""
+"""Outcomes that are explained only if there are no others."""
 SUBJECTS = frozenset({"person", "account"})
-"""What a name is found as, if the decisions that have it are about different things."""
+"""What a name stands for if its decisions are about different things."""
 
 
 class WhyView(JsonView, frozen=True, kw_only=True):
-    """The decisions that were found, and the one that is asked about most likely, explained."""
+    """The decisions that were found, with the most relevant one explained."""
 
     asked: str
     now: datetime
@@ -52,9 +52,9 @@ class WhyView(JsonView, frozen=True, kw_only=True):
     """Of everything that has this name, a person, an account, a schedule: the last decisions, newest first."""
     explanation: ExplanationView
     repeated_by: VerdictEvent | None
-    """The segment that was found, if it only asked for the same again: what was decided first is explained then."""
+    """The segment that was found, if it only repeated a request; the first decision is explained then."""
     alternatives: AlternativesView | None
-    """What would have had to be different; `null` where nothing was judged."""
+    """What would have changed the answer; `null` if nothing was judged."""
     wait: IntentWait | None
     """Of an intent by its id: what its next check waits for, if it should have been made by now."""
     results: list[ResultView]
@@ -76,7 +76,7 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
 
 
 async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
-    """Find what is called so and explain it; raise `NotFound` with what can be asked for."""
+    """Find what has this name and explain it; raise `NotFound` with what can be named."""
     hits = [hit for hit in (await ledger.search(name)).items if hit.id == name]
     for hit in hits:
         if hit.type in ("segment", "key", "correlation"):
@@ -97,7 +97,7 @@ async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
 async def _choose_event(
     services: Tenancy, ledger: Ledger, name: str, recent: Sequence[VerdictEvent]
 ) -> VerdictEvent | None:
-    """Return the decision that somebody would ask the why of.
+    """Return the most relevant decision to explain.
 
     Of a person or an account it is the newest that was no yes, or came to nothing: each is about another thing. Of a
     schedule, a sensor or an intent it is the newest: each answers the same question again, and replaces those before,
@@ -152,7 +152,7 @@ def _event_of(segment: SegmentView) -> VerdictEvent:
 
 
 def _found_as(event: VerdictEvent, name: str) -> str:
-    """Return as what the name was found: the subject of the stream that the event is of, else its kind."""
+    """Return what kind of name it is: the subject of the event's stream, else the stream's kind."""
     for streams in DOMAIN_OF[event.kind].subjects:
         if streams.kind == event.kind and not (streams.by_owner and event.id == name):
             return "person" if streams.subject == "user_id" else "account"
@@ -182,7 +182,7 @@ async def _explain(
 
 
 async def _explain_first(ledger: Ledger, found: ExplanationView) -> ExplanationView:
-    """Return what was decided first, if this only asked for it again and the ledger still has it."""
+    """Return the first decision, if this segment only repeated its request and the ledger still has it."""
     for event in found.events:
         if first := event.get("first_segment"):
             with suppress(NotFound):  # it was pruned

@@ -1,4 +1,4 @@
-"""Waits of intents for `betimes why`: one that is due and that nobody takes has no decision to explain."""
+"""Waits of intents for `betimes why`: one that is due and not claimed has no decision to explain."""
 
 from __future__ import annotations
 

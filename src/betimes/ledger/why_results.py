@@ -33,7 +33,7 @@ PASSED = frozenset({"NOW", "ALLOW"})
 """Outcomes after which something happens."""
 DONE = frozenset({"delivered", "digested", "succeeded", "done"})
 FAILED = frozenset({"failed", "abandoned", "dead"})
-"""It came to nothing: nobody received it, or the run did not do what it should."""
+"""It failed: it was not delivered, or the run did not succeed."""
 UNDONE = frozenset({"delivering", "pending"})
 """It is tried, and so far nothing of it was done."""
 CLAUSES = {
@@ -55,11 +55,11 @@ CLAUSES = {
         "abandoned": "but {it} was abandoned",
     },
 }
-"""By kind of stream and status: how a sentence about the decision goes on."""
+"""By kind of stream and status: the end of a sentence about the decision."""
 
 
 async def find_results(services: Tenancy, ledger: Ledger, view: ExplanationView) -> list[ResultView]:
-    """Return what became of what was judged, as its last judgement let it pass, or of the calls it asked for."""
+    """Return the results of what was decided, as its last decision let it pass, or of the calls it caused."""
     if view.kind not in CLAUSES:
         return await _find_call_results(ledger, view.effects)
     last = view.judgements[-1] if view.judgements else None
@@ -81,7 +81,7 @@ async def _find_call_results(ledger: Ledger, effects: Sequence[EffectView]) -> l
 
 
 def is_troubled(result: ResultView) -> bool:
-    """Return whether somebody should look at it: it came to nothing, or is not done and has failed before."""
+    """Return whether it needs attention: it failed, or is not done and has failed before."""
     return result.status in FAILED or (result.error is not None and result.status in UNDONE)
 
 
@@ -117,7 +117,7 @@ def _delivery_result(
 def spell_results(
     kind: str, judged_count: int, results: Sequence[ResultView], spell_time: Callable[[datetime], str]
 ) -> str:
-    """Return how a sentence about a decision goes on: with the first thing that is not done, else that all are."""
+    """Return the end of a sentence about a decision: the first thing that is not done, else that all are."""
     if kind not in CLAUSES:
         return spell_call(results[0], spell_time) if results else ""
     told = next((one for one in results if one.status not in DONE), None)

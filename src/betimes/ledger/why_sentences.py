@@ -27,7 +27,7 @@ from betimes.ledger.why_results import spell_results
 NAMED_MAX = 3
 """Of the things that one decision was about."""
 AGO_S_MAX = 2 * 86_400
-"""Up to which age a decision is also told as so long ago."""
+"""The age up to which a decision is also described as so long ago."""
 GIVEN_UP = frozenset({"NEVER", "SKIP"})
 """Outcomes after which nothing waits."""
 _WOULD = {
@@ -60,7 +60,7 @@ class TimeTeller(msgspec.Struct, frozen=True):
         return f"{local:%A} {local.day} {local:%B %Y}"
 
     def full(self) -> str:
-        """Return when it was decided, with the zone that all times are told in."""
+        """Return when it was decided, with the zone of all times."""
         place = "UTC" if self.timezone == "UTC" else f"({self.timezone} time)"
         return f"on {self.day(self.at)} at {self.clock(self.at)} {place}"
 
@@ -111,7 +111,7 @@ def write_answer(
 
 
 def write_note(view: ExplanationView) -> Iterator[str]:
-    """Yield why it was asked for, if somebody said so."""
+    """Yield the caller's note, if there is one."""
     if view.note:
         yield f"Noted{f' by {view.actor}' if view.actor else ''}: {view.note}"
 
@@ -199,7 +199,7 @@ def _write_rules(view: ExplanationView, teller: TimeTeller) -> Iterator[str]:
 
 
 def _write_alternatives(kind: str, view: AlternativesView | None, teller: TimeTeller) -> Iterator[str]:
-    """Yield the least change of each kind that would have given a better answer, or why none can be told."""
+    """Yield the least change of each kind that would have given a better answer, or why none is known."""
     if view is None:
         return
     if not view.reproduced:
@@ -217,7 +217,7 @@ def _spell_change(kind: str, change: AlternativeChange, teller: TimeTeller) -> s
 
 
 def _hypothesis(outcome: str, meaning: str) -> str:
-    """Return what a reason means, said of what did not happen."""
+    """Return the meaning of a reason, in words about what did not happen."""
     for clause, would in _WOULD.items():
         if meaning.startswith(clause):
             return f"{would}{meaning.removeprefix(clause)}"

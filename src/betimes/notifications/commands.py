@@ -1,4 +1,4 @@
-"""`betimes notification …`: what became of one, and what to do with one that waits; `betimes inbox …`."""
+"""`betimes notification …`: show, cancel or release a notification; `betimes inbox …`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def settle_delivery(builder: DecisionBuilder, end: Settled) -> Decision:
 
 
 def move_on(builder: DecisionBuilder, delivery: Delivery) -> Decision:
-    """Try the next channel though no call has ended: nobody took them in time, and nobody will make them later."""
+    """Try the next channel although no call has ended: none was claimed in time, and none will be made later."""
     for place, channel in delivery.pending:
         builder.events.append(ChannelFailed(channel, builder.now, delivery.version, place, 0, UNTAKEN))
     _try_next_channel(builder, delivery, delivery.pending[-1][1], UNTAKEN)

@@ -64,7 +64,7 @@ class EnrichmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     ) = None
     """The function that is asked, as `module:name`."""
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
-    """What is recorded beside its scores; left out, the function's name or the endpoint's host."""
+    """The name recorded with its scores; left out, the function's name or the endpoint's host."""
     budget_s: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.03
     """How long the provider may take."""
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.25

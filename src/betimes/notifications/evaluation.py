@@ -39,10 +39,10 @@ _EXHAUSTED = {
     "LATER": "It was put off as often as it may be, so it goes into the next digest.",
     "NEVER": "It was put off as often as it may be, so it is dropped.",
 }
-"""What becomes of a notification that was put off too often, by the answer to it."""
+"""The reason and sentence of a notification that was postponed too often, by its answer."""
 _RAISE_SCORE = " A higher priority_hint raises it."
 _ADVICE = {"SCORE_DEFER": _RAISE_SCORE, "SCORE_BELOW_THRESHOLD": _RAISE_SCORE}
-"""What the sender can do about it, for those who did not know that there is a score."""
+"""A hint for senders who do not know about the score."""
 
 
 class DigestHit(Hit, frozen=True, gc=False):

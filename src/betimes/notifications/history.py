@@ -45,7 +45,7 @@ class NotificationHistory:
         self.judgements: list[JudgementView] = []
         self.latest: Recorded | None = None
         self.deliveries: dict[int, tuple[tuple[int | None, str], ...]] = {}
-        """The segments that asked for deliveries, and the calls of each."""
+        """The segments that caused deliveries, and the calls of each."""
         self.ends: dict[tuple[int, int | None], Delivered | ChannelFailed] = {}
         self._waits: Item | None = None
         """The item as it was last put off."""

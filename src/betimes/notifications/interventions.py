@@ -1,4 +1,4 @@
-"""Interventions: somebody cancels one waiting notification, or sends it now.
+"""Interventions: cancel one waiting notification, or release it now.
 
 A release passes over everything that only postpones (fatigue, quiet hours, cooldowns, caps, digests, the score); the
 item goes out unless it has expired or the person is banned or opted out. Only an item that waits can be cancelled or

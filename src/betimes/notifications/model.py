@@ -345,7 +345,7 @@ class IncidentOpened(StoredMessage, gc=False):
 class IncidentClosed(StoredMessage, gc=False):
     at: Instant
     recovered: bool = False
-    """True if somebody closed it, so that older news does not open it again; false if its time was up."""
+    """True if it was closed by hand, so that older news does not open it again; false if its time was up."""
 
 
 InboxCommands: TypeAlias = Notify | SetPreferences | BanPerson | UnbanPerson | OpenIncident | CloseIncident

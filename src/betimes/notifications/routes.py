@@ -1,4 +1,4 @@
-"""Routes of notifications: sending, what became of it, and the people who are told."""
+"""Routes of notifications: sending, status, and the people who receive them."""
 
 from __future__ import annotations
 

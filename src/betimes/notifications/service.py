@@ -1,4 +1,4 @@
-"""The service of notifications: send them, try them in a dry run, and read what became of them."""
+"""The service of notifications: send them, try them in a dry run, and read their status."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Notifications(Inboxes):
     # -- history
 
     async def notification(self, event_id: str, *, trace: bool = True) -> NotificationView:
-        """Return what became of a notification; raise `NotFound` for one that was never sent, or was pruned."""
+        """Return the status of a notification; raise `NotFound` for one that was never sent, or was pruned."""
         first = await self._first(event_id)
         kind = self.engine.kinds.of(first.stream)
         history = await load_history(self.engine.store, kind, first)

@@ -1,4 +1,4 @@
-"""What might have been otherwise when a notification was judged."""
+"""Variations of a notification's decision, for the search for alternatives."""
 
 from __future__ import annotations
 

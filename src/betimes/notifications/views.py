@@ -153,7 +153,7 @@ class SentNotification(NotificationFields[datetime], JsonView, frozen=True, kw_o
 
 
 class NotificationView(NotificationVerdict, frozen=True, kw_only=True):
-    """The latest verdict on a notification, and everything that became of it."""
+    """The latest verdict on a notification, and its deliveries."""
 
     notification: SentNotification
     requested: bool

@@ -42,7 +42,7 @@ class Breaker:
 
     @property
     def lets_pass(self) -> bool:
-        """Return whether somebody who enters now is let through."""
+        """Return whether a call may pass now."""
         if self._condition == "open":
             return self._clock() - self._opened_s >= self._open_s
         return self._condition == "closed"

@@ -1,4 +1,4 @@
-"""One bounded HTTP POST to a host that somebody else named. Importing this needs aiohttp.
+"""One bounded HTTP POST to a host from untrusted input. Importing this needs aiohttp.
 
 A URL comes from a tenant, so the receiver may be anything, also a machine of our own or one that means harm:
 
@@ -141,7 +141,7 @@ class _CheckedResolver(AbstractResolver):
 
 
 def looking_up(threads: ThreadPoolExecutor) -> Resolve:
-    """Return a resolver that asks the operating system in threads of its own: a slow name server holds up nobody."""
+    """Return a resolver that asks the operating system in its own threads: a slow name server blocks nothing else."""
 
     async def look_up(host: str, port: int) -> list[str]:
         ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

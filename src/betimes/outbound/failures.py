@@ -17,7 +17,7 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429})
 
 
 class EffectFailed(BetimesError):
-    """An outside call did not happen, or nobody can tell that it did."""
+    """An outside call did not happen, or its outcome is unknown."""
 
     permanent: bool = False
     """Trying the same again cannot succeed."""

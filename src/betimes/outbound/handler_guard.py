@@ -15,7 +15,7 @@ from betimes.engine.engine import Engine
 def guard_handlers(
     engine: Callable[[], Engine], deployment: Callable[[], Deployment], executors: Mapping[str, Executor]
 ) -> dict[str, Executor]:
-    """Return the executors, each of which gives up calls of tenants that may not use it.
+    """Return the executors, each of which refuses calls of tenants that may not use it.
 
     Those without a name of their own, such as evaluators over HTTP, are nobody's in particular.
     """

@@ -141,7 +141,7 @@ def _promise_slot(request: AdmissionRequest, waiting: WaitingTrigger) -> tuple[Q
 
 
 def skip_run(request: AdmissionRequest, verdict: Verdict) -> Decision:
-    """Start nothing, and tell the schedule or sensor that asked for the run."""
+    """Start nothing, and notify the schedule or sensor that requested the run."""
     trigger, before = request.trigger, request.run_before
     reason, effects = verdict.reasons[0], request_hooks(request)
     also = _quota_events(request)

@@ -32,7 +32,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     account: AccountState
     quota: QuotaState
     run_before: RunState | None
-    """The run, if it was asked for, or was once admitted under the same key."""
+    """The run, if it was requested, or was admitted before under the same key."""
     entry: Entry
     limits: RunLimits
     policy: Policy

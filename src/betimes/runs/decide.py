@@ -72,7 +72,7 @@ def decide_account(
 def needs(
     stream: StreamId, command: AccountCommands | Wake | Settled | Reconsider, policy: Policy
 ) -> tuple[StreamId, ...]:
-    """Return the other streams a command reads: the shared counters, and the run that was asked for."""
+    """Return the other streams a command reads: the shared counters, and the run that was requested."""
     shared = (quota_stream(stream.tenant),) if policy[RunsPolicy].shares_quota else ()
     if isinstance(command, RequestRun) and command.run_id:
         return (*shared, run_stream(stream.tenant, command.run_id))

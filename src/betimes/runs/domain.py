@@ -41,7 +41,7 @@ def shadow_rules(policy: RunsPolicy) -> frozenset[str]:
 
 
 def is_lost_claim(event: Event) -> bool:
-    """Return whether a run ended because whoever held it did not come back."""
+    """Return whether a run ended because its lease expired."""
     return isinstance(event, RunEnded) and event.error == LEASE_RAN_OUT
 
 

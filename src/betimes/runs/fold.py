@@ -191,7 +191,7 @@ _SHARED_FIELDS = {
 
 
 def run_alarm(run: RunState) -> Instant | None:
-    """Return when a run that nobody starts, or whose worker is silent, is given up."""
+    """Return when a run that is not started, or whose worker is silent, is abandoned."""
     match run.status:
         case "allowed":
             return run.start_by_at

@@ -62,7 +62,7 @@ class RequestRun(StoredMessage):
     tenant_tier: str | None = None
     correlation: str = ""
     run_id: str | None = None
-    """The run that a schedule or a sensor has asked for; its stream knows which one."""
+    """The run that a schedule or a sensor has requested; its stream knows which one."""
     by_hook: bool = False
     """Whether a hook asks; its run causes no further hooks."""
     nominal: NominalTime | None = None
@@ -132,7 +132,7 @@ class WaitingTrigger(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     shadow: bool = False
     """Judged and recorded when its time comes, and starts nothing."""
     asked: bool = False
-    """Whether a schedule or a sensor asked for the run."""
+    """Whether a schedule or a sensor requested the run."""
     by_hook: bool = False
     slot_at: Instant | None = None
     """The tenant's slot it was promised."""
@@ -279,7 +279,7 @@ class RunAsked(StoredMessage):
 
 
 class RunConflicted(StoredMessage):
-    """On the run: it was asked for again, as something else; the first stays."""
+    """On the run: it was requested again with other content; the first request stays."""
 
     fingerprint: str
     asked_by: StreamId
@@ -301,7 +301,7 @@ class RunAdmitted(StoredMessage):
 
 
 class RunRefused(StoredMessage):
-    """On a run that was asked for: the gate refused it, for good."""
+    """On a run that was requested: the gate refused it, for good."""
 
     reason: str
     at: Instant
@@ -341,7 +341,7 @@ class RunEnded(StoredMessage):
 
 
 class TargetEnded(StoredMessage):
-    """On a run that never met the gate: what was asked for has ended."""
+    """On a run without a gate: its target has ended."""
 
     status: Literal["delivered", "suppressed", "failed", "done", "dead", "abandoned"]
     at: Instant
@@ -353,7 +353,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     run_key: str | None = None
     fingerprint: str = ""
     target: str = ""
-    """The kind of target that was asked for; of a trigger from outside, none."""
+    """The kind of target that was requested; none for a trigger from outside."""
     asked_by: StreamId | None = None
     tell: bool = False
     conflict_count: int = 0

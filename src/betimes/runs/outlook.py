@@ -30,7 +30,7 @@ def waiting_triggers(account: AccountState) -> Iterator[WaitingItem]:
 
 
 def waiting_run(run: RunState) -> Iterator[WaitingItem]:
-    """Yield until when a run must be started, or its worker must have told of itself."""
+    """Yield the deadline by which a run must be started, or its worker must report."""
     if run.status == "allowed" and run.start_by_at is not None:
         yield WaitingItem(at=run.start_by_at, what="start deadline", key=run.key)
     if run.status == "started" and run.lease_expires_at is not None:

@@ -20,7 +20,7 @@ from betimes.runs.policy import Entry, RunsPolicy
 from betimes.runs.views import RegistryEntry, RegistryView, RegistryWritten
 
 TRIES_MAX = 5
-"""How often a change without a version is made again when somebody else changed the policy meanwhile."""
+"""How often a change without a version is retried after another change of the policy."""
 
 
 class Registry(Service):

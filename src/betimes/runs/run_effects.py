@@ -1,4 +1,4 @@
-"""The effects of an account's decision: the handler's call, hooks, and the notice to the one that asked for the run."""
+"""The effects of an account's decision: the handler's call, hooks, and the notice to the requester of the run."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _hooks(
 
 
 def end_notice(run: StreamId, state: RunState | None, status: str, reason: str) -> tuple[Effect, ...]:
-    """Return the message to the schedule or sensor that asked to be told how its run ended."""
+    """Return the message that tells a schedule or sensor how its run ended."""
     if state is None or not state.tell or state.asked_by is None:
         return ()
     return (Send(state.asked_by, RunFinished(run.id, state.run_key or "", status, reason)),)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What might have been otherwise when a trigger was judged."""
+"""Variations of a trigger's decision, for the search for alternatives."""
 
 from __future__ import annotations
 

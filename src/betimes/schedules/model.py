@@ -114,7 +114,7 @@ class _ScheduleCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     declared_by: str = ""
     """The application whose code says so; empty: keep whose it is."""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
+    """The scopes of the key that defines it; `None` is everything, for callers within the process."""
 
 
 class DefineSchedule(_ScheduleCommand, frozen=True, tag=True):
@@ -227,7 +227,7 @@ class ScheduleTicked(StoredMessage):
     """Its run counts as unfinished until its end is reported."""
     run_id: str = ""
     error: str = ""
-    """Why nothing was asked for; a tick with an error has failed."""
+    """Why nothing was requested; a tick with an error has failed."""
     manual: ManualTick | None = None
 
     @property
@@ -243,7 +243,7 @@ class ScheduleFailed(StoredMessage):
 
 
 class TickRef(msgspec.Struct, frozen=True):
-    """The reply to a tick asked for by hand: the version of the segment that holds it."""
+    """The reply to a tick requested by hand: the version of the segment that holds it."""
 
     segment: int
 
@@ -272,7 +272,7 @@ class ScheduleState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     declared_by: str = ""
     paused_reason: PausedReason = ""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defined its target."""
+    """The scopes of the key that defined its target."""
 
     @property
     def floor_at(self) -> Instant:

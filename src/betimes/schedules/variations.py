@@ -1,4 +1,4 @@
-"""What might have been otherwise when a schedule's ticks were judged."""
+"""Variations of a schedule's ticks, for the search for alternatives."""
 
 from __future__ import annotations
 

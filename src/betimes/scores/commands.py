@@ -1,4 +1,4 @@
-"""`betimes score …`, and `betimes sweep`: let every score that is due decay."""
+"""`betimes score …`, and `betimes sweep`, which applies all decay that is due."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScoreOptions:
     chapter: str | None = None
     """Only those of this stage."""
     overdue: bool | None = None
-    """Only those whose grace is over, or only those whose grace is not."""
+    """Only those whose grace period is over, or only those whose grace period is not."""
 
 
 @score.command(name="list")

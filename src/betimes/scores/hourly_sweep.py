@@ -27,19 +27,19 @@ from betimes.scores.sweep import EVERYBODY, SweepRequest, SweepResult, Sweeps
 
 ACTOR = "hourly-sweep"
 PASS_S = 25.0
-"""How long one pass of a worker goes on before it looks at the clock again."""
+"""How long one pass of a worker lasts before it reads the clock again."""
 LEAST_S = 1.0
 """The least time a sweep gets, even of a pass whose time is nearly up."""
 _REST_MIN_S, _REST_MAX_S = 0.05, 60.0
 _AGAIN_S = 1.0
-"""When to look again for rows that somebody else held."""
+"""When to look again for rows that were locked."""
 
 
 class SweepSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sweep of scores that workers and ticks make by themselves."""
 
     enabled: bool = True
-    """Without it scores fade when somebody asks for a sweep, or when something happens to them."""
+    """Without it scores decay at a requested sweep, or when something happens to them."""
     every_s: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 3_600
     """Counted from midnight UTC: on the full hour, or for 900 at every quarter."""
 

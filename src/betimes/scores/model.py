@@ -51,7 +51,7 @@ class Interact(StoredMessage):
 
 
 class SetStatus(StoredMessage):
-    """Pause, go on, change the stage."""
+    """Pause, resume or change the stage."""
 
     status: str
     reason: str = ""
@@ -108,7 +108,7 @@ class Decayed(StoredMessage, gc=False):
 
     amount: Micro
     score: Micro
-    """What is left."""
+    """The remaining score."""
     from_at: Instant
     to_at: Instant
     grace_ends_at: Instant
@@ -116,7 +116,7 @@ class Decayed(StoredMessage, gc=False):
     rate: Micro
     due_at: Instant | None = None
     forgiven: Micro = 0
-    """What the cap per cycle cut off."""
+    """The decay that the cap per cycle cut off."""
 
 
 class ThresholdCrossed(StoredMessage):
@@ -176,7 +176,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Swept: TypeAlias = Literal["decayed", "capped", "game_over", "skipped"]
-"""What a sweep did to one score; `capped`: decayed, and the cap per cycle forgave the rest."""
+"""The result of a sweep for one score; `capped`: it decayed, and the cap per cycle cut off the rest."""
 
 Commands: TypeAlias = CreateScore | Interact | SetStatus | AdjustScore | SweepScore
 Events: TypeAlias = (

@@ -1,4 +1,4 @@
-"""What might have been otherwise when a sweep left a score as it was."""
+"""Variations of a sweep that left a score unchanged, for the search for alternatives."""
 
 from __future__ import annotations
 

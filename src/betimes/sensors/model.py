@@ -159,7 +159,7 @@ class _SensorCommand(msgspec.Struct, frozen=True, omit_defaults=True):
     declared_by: str = ""
     """The application whose code says so; empty: keep whose it is."""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defines it; `None` is everything, for callers within the process."""
+    """The scopes of the key that defines it; `None` is everything, for callers within the process."""
 
 
 class DefineSensor(_SensorCommand, frozen=True, tag=True): ...
@@ -183,7 +183,7 @@ class RotateSecret(StoredMessage):
 
 
 class ResealSecrets(StoredMessage):
-    """Keep the same secrets in another form; nothing changes for whoever signs."""
+    """Store the same secrets in another form; signatures stay the same."""
 
     secrets: tuple[str, ...]
     was: str
@@ -200,7 +200,7 @@ class ReceiveMessage(StoredMessage):
 
 
 class Evaluated(StoredMessage):
-    """An evaluation somebody made by hand, against the state version it started from."""
+    """An evaluation by hand, against the state version it started from."""
 
     evaluation_id: str
     expected_state_version: int
@@ -285,7 +285,7 @@ class RunDefaults(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SensorEvaluated(StoredMessage):
-    """One evaluation; the runs it asked for follow in this segment. A stale one asks for nothing."""
+    """One evaluation; the runs it requests follow in this segment. A stale one requests nothing."""
 
     evaluation_id: str
     cause: EvaluationCause
@@ -347,7 +347,7 @@ class SensorState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     declared_by: str = ""
     paused_reason: PausedReason = ""
     authority: tuple[str, ...] | None = None
-    """The scopes of whoever defined its targets."""
+    """The scopes of the key that defined its targets."""
 
 
 class EvaluationRef(msgspec.Struct, frozen=True):

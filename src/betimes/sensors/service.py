@@ -181,7 +181,7 @@ class Sensors(Definitions[SensorRequest, SensorView, SensorWritten]):
     async def receive(
         self, sensor_id: str, headers: Mapping[str, str], body: bytes, *, key: str | None = None
     ) -> EvaluationView:
-        """Take a message of somebody whose API key was checked; an idempotency key is the id of one that has none."""
+        """Accept a message with a valid API key; the idempotency key is the id of a message that has none."""
         message = await read_off_loop(body, partial(parse_message, headers, body, key))
         if key not in (None, message.message_id):
             problem = "differs from the message's own id"

@@ -1,4 +1,4 @@
-"""What might have been otherwise when an evaluation led to no run."""
+"""Variations of an evaluation that led to no run, for the search for alternatives."""
 
 from __future__ import annotations
 

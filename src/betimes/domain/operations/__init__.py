@@ -1,1 +1,1 @@
-"""What operators did to many things at once: on record, with who, why and to what."""
+"""Bulk operations of operators, recorded with actor, reason and targets."""

@@ -31,7 +31,7 @@ class RecordOperation(StoredMessage):
     filter: dict[str, Any]
     """How they were chosen; empty if they were named."""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What came of it, where that is known when it is recorded."""
+    """The result, if it is known when the operation is recorded."""
 
 
 class OperationRecorded(StoredMessage):

@@ -31,7 +31,7 @@ class AnswerKept(StoredMessage):
 
 
 class AnswerForgotten(StoredMessage):
-    """It is too old to be asked for again."""
+    """It is too old to be requested again."""
 
 
 Commands: TypeAlias = KeepAnswer

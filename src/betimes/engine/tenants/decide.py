@@ -209,7 +209,7 @@ def _create_key(tenant: TenantState, command: CreateKey, now: Instant) -> Decisi
 
 
 def _ended_at(key: ApiKey, now: Instant) -> Instant | None:
-    """Since when a key lets nobody in any more."""
+    """The instant at which a key stopped being valid."""
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None and at <= now]
     return min(ends, default=None)
 
@@ -288,7 +288,7 @@ def _with_key(tenant: TenantState, key_id: str, key: ApiKey) -> TenantState:
 def decide_hold(
     stream: StreamId, tenant: TenantState, command: SetHold | EndHold, known: Collection[str], now: Instant
 ) -> Decision | Refusal:
-    """Begin, replace or end a hold; asked for what is so already, write nothing."""
+    """Begin, replace or end a hold; write nothing if it is so already."""
     if isinstance(command, EndHold):
         return Decision((HoldEnded(now, command.note),)) if tenant.hold else Decision()
     if stream == DEPLOYMENT:

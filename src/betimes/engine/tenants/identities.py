@@ -39,11 +39,11 @@ class Identity(msgspec.Struct, frozen=True):
     expires_at: Instant | None
     is_session: bool = False
     is_due_to_be_kept: bool = False
-    """Whether a session was last kept so long ago that it is kept again."""
+    """Whether a session was last extended so long ago that it is extended again."""
 
 
 class _Look:
-    """One look at the tenants that were asked for before it began."""
+    """One lookup of the tenants that were requested before it began."""
 
     def __init__(self) -> None:
         self.streams: set[StreamId] = set()
@@ -85,7 +85,7 @@ class Identities:
         return await self._find(engine, key_id, digest_of(secret)) if secret else None
 
     async def under(self, engine: Engine, key_id: str) -> Identity | None:
-        """Return the identity of a key by its id, for whoever has vouched for it in another way."""
+        """Return the identity of a key by its id, for a caller that was authenticated in another way."""
         return await self._find(engine, key_id, None)
 
     async def _find(self, engine: Engine, key_id: str, digest: str | None) -> Identity | None:
@@ -159,7 +159,7 @@ def digest_of(secret: str) -> str:
 
 
 def _is_live(key: ApiKey, digest: str | None, now: Instant) -> bool:
-    """Return whether a key is alive and, unless somebody vouched for it, its secret has this digest."""
+    """Return whether a key is active and, unless it was authenticated in another way, its secret has this digest."""
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         return False
     if digest is None or compare_digest(key.secret_digest, digest):

@@ -90,7 +90,7 @@ class RotateWebhookSecret(StoredMessage):
 
 
 class ResealWebhookSecrets(StoredMessage):
-    """Keep the same secrets in another form; nothing changes for whoever verifies signatures."""
+    """Store the same secrets in another form; signatures stay the same."""
 
     webhook_secret: str
     previous_webhook_secret: str

@@ -1,4 +1,4 @@
-"""The lake: the ledger folded into Parquet tables, a batch at a time, for whoever wants to ask SQL.
+"""The lake: the ledger exported to Parquet tables, a batch at a time, for queries in SQL.
 
 A batch is a stretch of the ledger. Its files are written aside and put in place by one rename, and only then does the
 checkpoint move on; whoever reads sees all of a batch or nothing of it. A batch is named by where it starts, so the same

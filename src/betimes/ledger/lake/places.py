@@ -49,7 +49,7 @@ class LakePlace(Protocol):
         """The complete batch that starts there, if there is one."""
 
     def publish(self, folder: Path, batch: LakeBatch) -> bool:
-        """Make a batch visible, all at once; `False` if somebody else has done so meanwhile."""
+        """Publish a batch atomically; return `False` if another process has done so in the meantime."""
 
     def advance(self, position: int) -> None:
         """Move the checkpoint on."""

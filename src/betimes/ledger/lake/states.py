@@ -23,7 +23,7 @@ from betimes.engine.replay import fold_segment, replay
 from betimes.engine.store import Store
 
 UNREADABLE = "unreadable"
-"""The status of a stream whose state cannot be told."""
+"""The status of a stream whose state cannot be read."""
 Known = dict[StreamId, str | None]
 
 

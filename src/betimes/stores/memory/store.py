@@ -41,7 +41,7 @@ class MemoryStore(MemoryReadModel):
         """Nothing to prepare."""
 
     async def close(self) -> None:
-        """Nothing to give back: the database lives as long as somebody holds it."""
+        """Do nothing: the database lives as long as it is referenced."""
 
     async def check_writable(self) -> None:
         """Memory has no lock to wait for."""

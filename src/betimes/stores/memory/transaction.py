@@ -1,4 +1,4 @@
-"""One transaction in memory: locks as asked for, everything else as it is committed at that moment."""
+"""One transaction in memory: requested streams are locked, everything else is read as committed at that moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryTx:
         self.seen: dict[KeyId, SeenKey] = {}
         self.sends: set[EffectId] = set()
         self.presumed: LockRequest | None = None
-        """What was taken to be as it is cached, and is not locked before the commit."""
+        """Streams that are assumed to be as cached, and are not locked before the commit."""
 
     def presume(self, ask: LockRequest) -> None:
         self.presumed = ask

@@ -53,7 +53,7 @@ _NEXT_STEPS: dict[str, str] = {
 _LOST_CLASSES = ("08", "57")
 _UNDEFINED = "42704"
 _PREPARED_WITH_WHAT_IS_GONE = ("cache lookup failed for ", "function in FROM has unsupported return type")
-"""What the server says, without a state of its own, of a prepared statement whose functions or types are dropped."""
+"""Server messages, without their own SQLSTATE, about a prepared statement whose functions or types were dropped."""
 
 
 def driver() -> ModuleType:

@@ -1,4 +1,4 @@
-"""A connection of the pool that is kept for whoever comes next.
+"""A connection of the pool that is kept for the next caller.
 
 To give a connection back and take it again costs more than many a statement. One is kept at a time, and for a short
 time: then, and now and then while it is in use, it goes back to the pool, which may replace it.

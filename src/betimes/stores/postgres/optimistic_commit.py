@@ -1,4 +1,4 @@
-"""Locking, comparing, writing and committing in one message, for whoever need not ask beforehand.
+"""The optimistic commit: lock, compare versions, write and commit in one message.
 
 An engine that has everything cached knows what `begin` would answer, unless somebody else was here. So it decides
 first, and one message does the rest: it locks the rows without waiting and compares them with what was cached, writes,
@@ -34,7 +34,7 @@ from betimes.stores.postgres.sessions import Sessions
 from betimes.stores.postgres.transaction import Dialect, PostgresTx
 
 HEARD_S_MAX = 10.0
-"""For so long after an answer the time is told without asking."""
+"""How long after an answer the time is estimated without a query."""
 RATE = 0.9995
 """Of a second here, how much has passed there at least."""
 REFUSED_AFTER_S = 2.0
@@ -53,7 +53,7 @@ class EstimatedClock:
         self._heard_at, self._heard_s = at, self._elapsed()
 
     def now(self) -> Instant | None:
-        """Never later than it is; `None` when nothing was heard lately."""
+        """Return an estimate that is never ahead of the server's time; `None` without a recent answer."""
         passed_s = self._elapsed() - self._heard_s
         if self._heard_at is None or passed_s > HEARD_S_MAX:
             return None

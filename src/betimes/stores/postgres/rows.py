@@ -87,7 +87,7 @@ def turn_values(changes: Changes) -> dict[str, Any] | None:
 
 
 def storable(text: str) -> str:
-    """Return what an executor or decider said when it failed, without what no text in PostgreSQL can hold."""
+    """Return the error of an executor or decider, without characters that PostgreSQL cannot store."""
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -143,7 +143,7 @@ def stream_row(record: Record) -> StreamRow:
 
 
 def history(stream: StreamId, records: Sequence[Record]) -> tuple[StreamRow | None, list[Segment]]:
-    """The row beside the first segment, and the segments; a stream may have no segment after the version asked for."""
+    """Return the stream's row and its segments after a version, of which there may be none."""
     if not records:
         return None, []
     columns = tuple(records[0])

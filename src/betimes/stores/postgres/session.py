@@ -1,4 +1,4 @@
-"""A connection while somebody has it: statements, commit, rollback, with errors in the contract's words."""
+"""A borrowed connection: statements, commit and rollback, with the errors of the store contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A connection while somebody has it; its errors are the contract's."""
+    """A borrowed connection that raises only errors of the store contract."""
 
     def __init__(
         self, connection: PoolConnectionProxy[Any], server: str, *, chains: Callable[[], bool] = lambda: False
@@ -29,7 +29,7 @@ class Session:
         self._failures = failures()
 
     async def rows(self, statement: Prepared, timeout_s: float | None = None) -> list[Record]:
-        """Return what a statement finds; in the time that any statement has, unless said otherwise."""
+        """Return the rows of a statement, within the default time-out unless another is given."""
         sql, arguments = statement
         try:
             return await self.connection.fetch(sql, *arguments, timeout=timeout_s)
@@ -58,7 +58,7 @@ class Session:
             raise refusal_of(error, self._server) from error
 
     async def commit(self, last: str = "") -> None:
-        """COMMIT, after a last statement; whoever loses the connection from here on cannot know."""
+        """Commit, after a last statement; if the connection is lost from here on, the outcome is unknown."""
         if self.is_lost():
             raise Unavailable(f"{self._server}: the connection was lost before the commit; try again")
         chained = self._chains()
@@ -79,7 +79,7 @@ class Session:
         self.ended, self.chained = True, chained
 
     def is_lost(self) -> bool:
-        """Return whether the connection is known to be gone; the pool takes one that is away from whoever has it."""
+        """Return whether the connection is known to be closed; the pool detaches a closed one from its user."""
         try:
             return bool(self.connection.is_closed())
         except self._failures:

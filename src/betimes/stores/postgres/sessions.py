@@ -157,7 +157,7 @@ class Sessions:
         return Transaction(self, first, start)
 
     async def enter(self, first: Prepared) -> tuple[Pool[Any], Session, list[Record]]:
-        """Begin a transaction with a statement; whoever gets it must leave it."""
+        """Begin a transaction with a statement; the caller must release the session."""
         pool = self._pool_in_use()
         connection = self._ready.take()
         was_ready = connection is not None
@@ -202,7 +202,7 @@ class Sessions:
         raise self._all_ended()
 
     async def commit(self, script: str) -> None:
-        """A whole transaction in one message; whoever loses the connection meanwhile cannot know."""
+        """Run a whole transaction in one message; if the connection is lost meanwhile, the outcome is unknown."""
         pool = self._pool_in_use()
         connection = self._ready.take()
         # A ready connection has begun its transaction already.
@@ -286,7 +286,7 @@ class Sessions:
             self._waiting -= 1
 
     async def _roll_back_shielded(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:
-        """Roll back and release; a second cancellation would leave the locks with a connection that nobody has."""
+        """Roll back and release; a second cancellation would leave the locks with an abandoned connection."""
         await asyncio.shield(asyncio.ensure_future(self._roll_back(pool, connection)))
 
     async def _roll_back(self, pool: Pool[Any], connection: PoolConnectionProxy[Any]) -> None:

@@ -102,7 +102,7 @@ def _array(rows: Sequence[tuple[Any, ...]]) -> str:
 def _quote_for(text: str) -> str:
     """A dollar quote that is not in the text: longer than the longest in it, which one look finds.
 
-    To try one after the other would take as many looks as somebody cares to put quotes into a payload.
+    Trying one after the other would cost a search for every quote that a payload contains.
     """
     longest = max(map(len, _QUOTES.findall(text)), default=0) if "$q" in text else 0
     return f"${'q' * (longest + 1)}$"

@@ -69,7 +69,7 @@ class Patience:
         self.given_up = False
         self._until_s = 0.0
         self.wait_s = LOCK_TIMEOUT_S
-        """How long the next wait may last; whoever has the lock at last sets it back."""
+        """How long the next wait may last; it is reset when the lock is taken."""
 
     def __call__(self, pauses: int) -> bool:
         if pauses == 0:
@@ -95,7 +95,7 @@ class Connection:
         self.path = path
         self.patience = Patience()
         self.is_hurried = False
-        """Whether somebody else's thread is used: then nothing is waited for and the log is left as it is."""
+        """Whether it runs on a caller's thread: then it never waits and leaves the log as it is."""
         self._log_pages = 0
         self._quick_commits = 0
         self._start_over_at = LOG_PAGES_MAX
@@ -150,7 +150,7 @@ class Connection:
         return apsw.SQLITE_OK
 
     def _start_over(self) -> None:
-        """Move all of the log into the file, waiting for whoever reads or writes, and let it begin anew."""
+        """Checkpoint the whole log into the file, waiting for readers and writers, so that it starts over."""
         # This takes the place of the busy handler, which may wait far longer, until it is put back.
         self._raw.set_busy_timeout(START_OVER_WAIT_MS)
         try:
@@ -197,7 +197,7 @@ class Connection:
         return self._raw.in_transaction
 
     def begin(self) -> None:
-        """Take the write lock, waiting for whoever has it."""
+        """Take the write lock, waiting until it is free."""
         # A deferred transaction that has read cannot wait for the write lock: if anybody wrote meanwhile, it fails at
         # once.
         self._raw.execute("BEGIN IMMEDIATE")

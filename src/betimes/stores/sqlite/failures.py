@@ -29,9 +29,9 @@ _LASTING = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.CantOpenError, apsw.
 
 
 def translate_error(error: apsw.Error, path: str) -> BetimesError:
-    """The store's error for one of SQLite's that came before any commit.
+    """Return the store's error for one of SQLite's that came before any commit.
 
-    One that says nothing about the file, such as a value of the wrong type, is somebody's mistake and a `Fault`.
+    One that is not about the file, such as a value of the wrong type, is a bug and a `Fault`.
     """
     if isinstance(error, apsw.ConstraintError) and getattr(error, "extendedresult", 0) in _TAKEN:
         return Conflict(f"{path} holds a row of this name already: {error}")

@@ -177,7 +177,7 @@ def effects(connection: Connection, query: EffectQuery) -> list[EffectRow]:
 
 
 def _agree(after: StreamId | EffectId | None, **asked: Any) -> bool | None:
-    """Return whether a page goes on within what is asked for, so that an index can start where the last page ended."""
+    """Return whether a page continues within the query, so that an index can start where the last page ended."""
     # Chained: equal to what is asked for, and asked for at all.
     return all(getattr(after, part, None) == value is not None for part, value in asked.items()) or None
 

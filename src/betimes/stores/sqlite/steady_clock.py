@@ -46,7 +46,7 @@ class SteadyClock:
         """Where both stood when the wall was last believed; one value, because two threads look at it."""
         self._held_since: int | None = None
         self.held = 0
-        """How far the wall is ahead of what is told, in microseconds."""
+        """How far the wall clock is ahead of the returned time, in microseconds."""
         self.steps = 0
         self.set_bounds(step_max_s, hold_s)
 

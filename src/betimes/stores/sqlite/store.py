@@ -1,4 +1,4 @@
-"""The store on one SQLite file: a writer's thread whose transactions queue, and a reader's that waits for nobody."""
+"""The store on one SQLite file: a writer thread whose transactions queue, and a reader thread that never waits."""
 
 from __future__ import annotations
 

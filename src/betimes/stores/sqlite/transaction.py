@@ -88,7 +88,7 @@ class SqliteTx:
             self._turn.release()
 
     async def start(self, ask: LockRequest) -> None:
-        """Take the write lock, then look at what is asked for; a little of it without leaving the event loop."""
+        """Take the write lock, then read the requested rows; a small request stays on the event loop."""
 
         def job(connection: Connection) -> None:
             connection.begin()
@@ -153,7 +153,7 @@ class SqliteTx:
         self._over = self._ended = True
 
     async def _step(self, job: Callable[[Connection], _Result]) -> _Result:
-        """One visit to the thread; after one that failed there is no transaction to go on with."""
+        """Run one job on the thread; after a failed one the transaction has ended."""
         if self._ended:
             raise RuntimeError("this transaction has ended; begin another one")
         try:
