@@ -158,10 +158,10 @@ def test_an_expression_is_said_in_english(cron: str, text: str) -> None:
     ("cron", "told"),
     [
         ("x", "it has 1 field; write 5, or 6 with the seconds first"),
-        ("0 25 * * *", "its hour '25' is wrong; 0–23"),
-        ("0 8 * * mon-fry", "its day-of-week 'MON-FRY' is wrong; 0–7 or SUN–SAT"),
-        ("0 0 30 2 *", "its day-of-month '30' is wrong; 1–31 or L, and a day that its months have"),
-        ("99 0 0 * * *", "its second '99' is wrong; 0–59"),
+        ("0 25 * * *", "its hour '25' is not valid; use 0–23"),
+        ("0 8 * * mon-fry", "its day-of-week 'MON-FRY' is not valid; use 0–7 or SUN–SAT"),
+        ("0 0 30 2 *", "its day-of-month '30' is not valid; use 1–31 or L, and a day that its months have"),
+        ("99 0 0 * * *", "its second '99' is not valid; use 0–59"),
     ],
 )
 def test_what_is_wrong_with_a_cron_is_told_with_what_its_field_takes(cron: str, told: str) -> None:

@@ -44,7 +44,7 @@ async def test_an_unknown_name_is_refused_by_every_list(path: str, name: str) ->
         assert error["message"] in reply.json["detail"]
         assert len(error["message"]) <= 500
         if name == "reason":
-            assert "there are QUIET_HOURS, " in error["message"]
+            assert "known: QUIET_HOURS, " in error["message"]
 
 
 async def test_all_that_was_decided_and_waits_has_a_known_name(tmp_path: Path) -> None:

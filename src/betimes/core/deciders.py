@@ -190,7 +190,7 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
 
     kind: str
     scope: str = "admin"
-    """What a caller's key needs to write to streams of this kind."""
+    """The scope a caller's key needs to write to streams of this kind."""
     state: type[State] = _BY_HINTS
     commands: Any = _BY_HINTS
     """The union of its command structs, tagged."""
@@ -202,15 +202,15 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """Streams of the tenant that decisions look at as they were last committed, without a lock: what many share."""
     tables: tuple[RuleTable[Any], ...] = ()
     reasons: Mapping[str, str] = {}
-    """What each reason of its verdicts means; a verdict with another is not written. None: any will do."""
+    """The meaning of each reason of its verdicts; a verdict with another is refused. None: any is allowed."""
     replies: Any = Any
     """The type of its replies, so that one answered from the record is what was answered first."""
     repeated: Callable[[Any, Recorded], Command | None] | None = None
-    """What to decide (and record, without a key) when a key is seen again; `None`: only answer from the record."""
+    """The command to decide (and record, without a key) when a key is repeated; `None`: only answer from the record."""
     stops: tuple[type[msgspec.Struct], ...] = ()
     """Commands that stop the stream, so that an alarm already due does not ring before them."""
     claims: tuple[type[msgspec.Struct], ...] = ()
-    """Commands by which somebody takes up the stream's work; they are refused while its domain is held."""
+    """Commands that claim the stream's work; they are refused while its domain is held."""
     targets: tuple[type[msgspec.Struct], ...] = ()
     """Commands that a definition or a policy may send to a stream of this kind. None of them defines anything or
     carries a command itself, so that nobody gains a privilege by nesting."""
@@ -218,7 +218,7 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     """Sections of the policy that instants in its states follow from; when one changes, streams are told so with
     `Reconsider`."""
     heeding: tuple[str, ...] = ("",)
-    """The statuses of the streams that are told; an empty one stands for all."""
+    """The statuses of the streams that are notified; an empty one stands for all."""
     fold: Callable[[State | None, Any], State | None]
     alarm: Callable[[State], Instant | None] = _no_alarm
     index: Callable[[State], Index] = _no_index

@@ -175,7 +175,7 @@ class DefinitionRoutes(msgspec.Struct, frozen=True):
             self.one_path,
             self.put,
             self._phrase("Create or replace {a} {noun}"),
-            description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only makes.",
+            description="`If-Match`, or `version` in the body, makes it conditional; `If-None-Match: *` only creates.",
             status=201,
             codes=_CHANGED,
             **self._whole_body(),

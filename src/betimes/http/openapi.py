@@ -79,7 +79,7 @@ _NOTE = (
     "",
 )
 _ANSWERED = {
-    SEGMENT_HEADER: "The segment of the ledger that this left; absent where nothing was written.",
+    SEGMENT_HEADER: "The ledger segment that this request wrote; absent if nothing was written.",
     HOLD_HEADER: "The held domains, while the tenant has a hold.",
     "Idempotency-Replayed": "`true` if the answer is the recorded one of the same key.",
     "ETag": "The version, in quotes, which `If-Match` takes.",

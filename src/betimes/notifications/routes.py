@@ -146,7 +146,7 @@ ROUTES = (
         f"{USER}/preferences",
         preferences,
         "A user's preferences",
-        description="Never written, they are the defaults at version 0.",
+        description="If they were never written, these are the defaults at version 0.",
     ),
     _notifications.put(
         f"{USER}/preferences",

@@ -81,7 +81,7 @@ def _start(view: View[BackfillState], command: StartBackfill, now: Instant) -> D
     if not isinstance(schedule, ScheduleState):
         return Refusal("NOT_FOUND", f"there is no schedule {command.schedule_id!r}")
     if view.state:
-        return Refusal("ALREADY_EXISTS", f"there is a backfill {view.stream.id!r} already")
+        return Refusal("ALREADY_EXISTS", f"the backfill {view.stream.id!r} exists already")
     # The caller was shown what would be fired; another definition would fire something else.
     if schedule.version != command.definition_version:
         return Refusal(

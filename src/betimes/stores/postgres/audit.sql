@@ -17,7 +17,7 @@ FROM (
 -- astray: keys in force, recent segments, effects and policies that lead nowhere, at most so many of each
 -- Rows are compared as sets. Looked up one by one without statistics, as in a copy that was just restored, each would be
 -- sought among all segments of its tenant and kind.
-(SELECT 'key ' || tenant || '/' || collection || '/' || key, 'it leads to no segment that has it'
+(SELECT 'key ' || tenant || '/' || collection || '/' || key, 'no segment has this idempotency key'
 FROM (
     SELECT tenant, kind, id, version, collection, key FROM betimes.key
     WHERE expires_at > (SELECT betimes.clock(:now)) AND version > 0
@@ -26,14 +26,14 @@ FROM (
 ) k
 LIMIT :limit)
 UNION ALL
-(SELECT 'segment ' || l.kind || ':' || l.id || ':' || l.version, 'its idempotency key is not there any more'
+(SELECT 'segment ' || l.kind || ':' || l.id || ':' || l.version, 'its idempotency key is missing'
 FROM betimes.ledger l
 LEFT JOIN betimes.key k ON k.tenant = l.tenant AND k.collection = l.collection AND k.key = l.key
 WHERE l.key IS NOT NULL AND l.at > :since_at AND k.key IS NULL
 LIMIT :limit)
 UNION ALL
 (SELECT 'effect ' || kind || ':' || id || ':' || version || ':' || place,
-    'its segment is not there, or its columns contradict each other'
+    'its segment is missing, or its columns contradict each other'
 FROM betimes.effect
 WHERE status NOT IN ('pending', 'leased', 'done', 'failed', 'dead')
     OR (status IN ('pending', 'leased')) <> (next_attempt_at IS NOT NULL)
@@ -41,7 +41,7 @@ WHERE status NOT IN ('pending', 'leased', 'done', 'failed', 'dead')
 LIMIT :limit)
 UNION ALL
 (SELECT 'effect ' || e.kind || ':' || e.id || ':' || e.version || ':' || e.place,
-    'its segment is not there, or its columns contradict each other'
+    'its segment is missing, or its columns contradict each other'
 FROM (
     SELECT tenant, kind, id, version FROM betimes.effect
     EXCEPT
@@ -55,7 +55,7 @@ LEFT JOIN (
 WHERE pruned.version IS NULL OR pruned.version < e.version
 LIMIT :limit)
 UNION ALL
-(SELECT 'policy ' || named.policy, 'segments name it, and it is not there'
+(SELECT 'policy ' || named.policy, 'segments name it, but it is missing'
 FROM (SELECT DISTINCT policy FROM betimes.ledger WHERE policy <> '') named
 WHERE NOT EXISTS (SELECT FROM betimes.policy p WHERE p.fingerprint = named.policy)
 LIMIT :limit);

@@ -79,7 +79,7 @@ class PresumedTx(PostgresTx):
 
     async def extend(self, ask: LockRequest) -> None:
         # Decided again under locks: nothing that was presumed has been compared yet.
-        raise Conflict("more is needed than was presumed")
+        raise Conflict("the batch needs streams that were not locked")
 
     async def turn_at(self, stream: StreamId, version: int) -> str | None:
         raise Conflict("an optimistic commit knows nothing of streams that were not loaded")
