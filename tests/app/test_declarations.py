@@ -59,11 +59,11 @@ async def test_a_decorated_schedule_takes_timezone_or_tz() -> None:
 
 def test_a_function_without_a_name_needs_an_id() -> None:
     bt = Betimes("memory://")
-    with pytest.raises(Invalid, match="say schedule_id="):
+    with pytest.raises(Invalid, match="give schedule_id="):
         bt.schedule("0 8 * * *")(lambda body: None)
-    with pytest.raises(Invalid, match="say sensor_id="):
+    with pytest.raises(Invalid, match="give sensor_id="):
         bt.sensor(target={"kind": "sweep"})(lambda cursor: None)
-    with pytest.raises(Invalid, match=r"^'functools\.partial' is no name"):
+    with pytest.raises(Invalid, match=r"^'functools\.partial' is not a valid name"):
         bt.schedule("0 8 * * *")(partial(print, "x"))
 
 
