@@ -153,7 +153,7 @@ class Definitions(BulkChanges, Generic[Asked, Shown, Written]):
         request = await self.request(request, id)
         name = f"{self.kind}_id"
         if getattr(request, name) not in (None, id):
-            raise Invalid(f"{name} is differs from the one in the path", ((name, "differs from the one in the path"),))
+            raise Invalid(f"{name} differs from the one in the path", ((name, "differs from the one in the path"),))
         # Expecting none where there is none, so that it is certain whose call made it.
         is_new = if_match is None and await self.state(self.stream(self.kind, id)) is None
         try:
