@@ -91,9 +91,9 @@ async def test_methods_partials_and_callable_objects_are_handlers_too(handlers: 
 def test_a_name_registered_twice_is_refused(handlers: Handlers) -> None:
     early = handlers.handler("brief")
     handlers.handler("brief")(print)
-    with pytest.raises(Invalid, match="'brief' already"):
+    with pytest.raises(Invalid, match="'brief' exists already"):
         handlers.handler("brief")
-    with pytest.raises(Invalid, match="'brief' already"):
+    with pytest.raises(Invalid, match="'brief' exists already"):
         early(print)
 
 

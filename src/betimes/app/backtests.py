@@ -118,7 +118,7 @@ async def _run_sample(bt: Betimes, plan: Plan, count: int, progress: Progress) -
 
 async def _processes(bt: Betimes, jobs: int | None) -> int:
     if jobs is not None and not 1 <= jobs <= PROCESSES_MAX:
-        raise Invalid(f"jobs is {jobs}; it must be from 1 to {PROCESSES_MAX}", (("jobs", "how many"),))
+        raise Invalid(f"jobs is {jobs}; it must be from 1 to {PROCESSES_MAX}", (("jobs", f"1 to {PROCESSES_MAX}"),))
     # Another process would open a store of its own, and find it empty.
     if bt.url.startswith("memory:"):
         return 1
