@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes.core.errors import Unavailable
 from betimes.engine.reports import Written
 from betimes.intents.action import Action
 from betimes.intents.worker import IntentWorker
@@ -115,3 +116,23 @@ async def test_a_worker_that_is_stopped_while_it_claims_gives_back_what_it_was_g
         assert await claims_of(world) == []
         history = [(await world.intents.history(name)).items for name in ("a", "b")]
         assert history == [[], []], "it was claimed, not worked on"
+
+
+async def test_a_worker_that_is_stopped_while_the_store_is_away_stops(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a")
+        engine = world.inner.engine
+
+        def is_away(*_: object) -> None:
+            raise Unavailable("the store is away")
+
+        monkeypatch.setattr(engine._queue._transactions, "attempt", is_away)
+        running = asyncio.create_task(worker(world).run())
+        async with asyncio.timeout(HANGS_S):
+            while engine._queue.idle.is_set():  # noqa: ASYNC110 — the very moment at which it waits for its claims
+                await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=HANGS_S)
+        assert running.cancelled()

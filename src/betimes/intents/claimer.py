@@ -7,6 +7,7 @@ decided by the intent as it is then, so one that changed or was taken meanwhile 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from betimes.core.errors import BetimesError, Refused, StoreError
 from betimes.core.instants import SECOND
@@ -79,7 +80,9 @@ class Claimer:
         try:
             return await self._granted(found, await joint.wait(), asked_s)
         except asyncio.CancelledError:
-            self._interrupted += await self._granted(found, await joint.wait(), asked_s)
+            # Where nothing was granted nothing is to be given back, and whoever is cancelled must learn of that alone.
+            with suppress(BetimesError):
+                self._interrupted += await self._granted(found, await joint.wait(), asked_s)
             raise
 
     async def _granted(
