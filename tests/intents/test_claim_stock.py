@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from betimes.core.errors import Unavailable
+from betimes.core.instants import HOUR
+from betimes.engine.jobs import Submission
 from betimes.engine.reports import Written
+from betimes.engine.tenants.model import SetHold, tenant_stream
 from betimes.intents.action import Action
 from betimes.intents.worker import IntentWorker
 from tests.intents.test_claimer import make_due
@@ -93,10 +96,10 @@ async def test_what_nobody_has_begun_in_time_is_given_back(
         await make_due(world, "a", "b", "c")
         ours = stocked(world)
         await ours._stock.take(1)
-        await ours._stock.give_back_old()
+        await ours._stock.give_back_lapsed()
         assert sorted(await claims_of(world)) == ["a", "b", "c"], "it is not old yet"
         monkeypatch.setattr("betimes.intents.claim_stock.KEPT_S", 0.0)
-        await ours._stock.give_back_old()
+        await ours._stock.give_back_lapsed()
         assert await claims_of(world) == ["a"]
 
 
@@ -136,3 +139,45 @@ async def test_a_worker_that_is_stopped_while_the_store_is_away_stops(
         running.cancel()
         await asyncio.wait([running], timeout=HANGS_S)
         assert running.cancelled()
+
+
+async def test_what_is_in_stock_is_not_begun_under_a_hold(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b", "c")
+        ours = stocked(world)
+        await ours._stock.take(1)
+        hold = SetHold(("intents",), world.clock() + HOUR, "a wrong template")
+        await world.inner.engine.submit(Submission(stream=tenant_stream("acme"), command=hold))
+        assert await ours._stock.take(2) == []
+        await ours._stock.give_back_lapsed()
+        assert await claims_of(world) == ["a"], "given back, so that nobody waits for its lease after the hold"
+
+
+async def test_what_is_in_stock_is_not_begun_once_it_was_changed(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b", "c", "d", "e")
+        ours = worker(world)
+        ours._stock._ahead, ours._stock._claimed_s = 2, float("inf")
+        await ours._stock.take(1)
+        await world.intents.disable("b")
+        await world.intents.delete("c")
+        await world.intents.patch("d", {"action_context": "another"})
+        assert [claim.stream.id for claim in await ours._stock.take(4)] == ["e"]
+        await ours._stock.give_back_lapsed()
+        assert sorted(await claims_of(world)) == ["a", "e"]
+
+
+async def test_a_pass_that_is_stopped_while_it_claims_gives_back_what_it_was_granted(
+    backend: Backend, tmp_path: Path
+) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b")
+        queue = world.inner.engine._queue
+        running = asyncio.create_task(worker(world).once())
+        async with asyncio.timeout(HANGS_S):
+            while queue.idle.is_set():  # noqa: ASYNC110 — the very moment at which it has asked and not been answered
+                await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await claims_of(world) == []

@@ -77,6 +77,8 @@ class Engine:
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
         self.read_in = transactions.read_in
         """Decodes a listed row and caches it, because a command to its stream is about to be submitted."""
+        self.last_seen_version = transactions.last_seen_version
+        """Returns the version of a stream that this process knows, without asking the store."""
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         self._queue.observe = observe
         self.alarm_lag = self._queue.alarm_lag

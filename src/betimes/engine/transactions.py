@@ -170,6 +170,11 @@ class Transactions:
             self._cache.put(row.stream, entry)
         return entry
 
+    def last_seen_version(self, stream: StreamId) -> int | None:
+        """Return the newest version of a stream that this process has written or read; `None` if it forgot."""
+        entry = self._cache.get(stream)
+        return entry.version if entry else None
+
     # -- what a batch asks for
 
     def _ask(self, jobs: Sequence[Job]) -> LockRequest:

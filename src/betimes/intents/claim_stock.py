@@ -3,6 +3,9 @@
 A stock is as large as what was used up within `AHEAD_S` lately, so it grows only where places are free again that soon.
 What nobody has begun within `KEPT_S` is given back, and so is all of it when its worker stops. A worker that dies
 leaves its stock to run out like any other claim.
+
+A claim in stock is no work in progress: one whose intent was put on hold, disabled or changed meanwhile is given back
+instead of begun, at once where this process did it, and else once this process knows of it or the claim is too old.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ class ClaimStock:
         self._worker = worker
         self._report = report
         self._claims: deque[HeldClaim] = deque()
+        self._lapsed: list[HeldClaim] = []
+        """Claims that must not be begun any more, to be given back."""
         self._claimed_s = float("-inf")
         self._ahead = 0
 
@@ -41,7 +46,17 @@ class ClaimStock:
         """Return up to `limit` claims, those in stock first; raise what the store said if more could not be claimed."""
         if len(self._claims) < limit:
             await self._refill(limit)
-        return [self._claims.popleft() for _ in range(min(limit, len(self._claims)))]
+        taken: list[HeldClaim] = []
+        while self._claims and len(taken) < limit:
+            claim = self._claims.popleft()
+            (taken if self._may_begin(claim) else self._lapsed).append(claim)
+        return taken
+
+    def _may_begin(self, claim: HeldClaim) -> bool:
+        """Return whether the intent is as it was claimed, as far as this process knows."""
+        version = self._engine.last_seen_version(claim.stream)
+        is_moved = version is not None and version > claim.version
+        return not is_moved and not self._engine.is_held(claim.stream.tenant, claim.stream.kind)
 
     async def _refill(self, limit: int) -> None:
         was_quick = asyncio.get_running_loop().time() - self._claimed_s < AHEAD_S
@@ -49,17 +64,28 @@ class ClaimStock:
         self._claims += await self._claimer.claim(limit - len(self._claims) + self._ahead)
         self._claimed_s = asyncio.get_running_loop().time()
 
-    async def give_back_old(self) -> None:
-        """Give back what nobody has begun in time."""
+    async def give_back_lapsed(self) -> None:
+        """Give back what must not be begun any more, and what nobody has begun in time."""
         if self._claims and asyncio.get_running_loop().time() - self._claimed_s >= KEPT_S:
-            await self.give_back()
+            self._lapse()
+        if self._lapsed:
+            await self._release()
 
     async def give_back(self) -> None:
         """Give back all that nobody has begun, and what was granted to whoever was cancelled meanwhile."""
-        held, self._claims = [*self._claims, *self._claimer.take_interrupted()], deque()
+        self._lapse()
+        self._lapsed += self._claimer.take_interrupted()
+        await self._release()
+
+    def _lapse(self) -> None:
+        self._lapsed += self._claims
+        self._claims.clear()
+
+    async def _release(self) -> None:
+        lapsed, self._lapsed = self._lapsed, []
         answers = await self._engine.submit_many(
-            [Submission(stream=claim.stream, command=ReleaseClaim(claim.token), actor=self._worker) for claim in held]
+            [Submission(stream=claim.stream, command=ReleaseClaim(claim.token), actor=self._worker) for claim in lapsed]
         )
-        for claim, answer in zip(held, answers, strict=True):
+        for claim, answer in zip(lapsed, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, Refused):
                 self._report(Report("claim_not_released", str(claim.stream), answer))

@@ -33,6 +33,7 @@ class HeldClaim:
     def __init__(self, claimed: Recorded, intent: IntentState, asked_s: float) -> None:
         claim: Claimed = claimed.reply
         self.stream = claimed.stream
+        self.version = claimed.version
         self.segment_id = claimed.segment_id
         self.intent = intent
         self.token = claim.claim_token

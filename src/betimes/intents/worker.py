@@ -147,13 +147,17 @@ class IntentWorker:
         ends: Counter[str] = Counter()
         loop = asyncio.get_running_loop()
         ends_s = None if max_s is None else loop.time() + max_s
-        while limit > 0 and (ends_s is None or loop.time() < ends_s):
-            if not (claimed := await self._claim(min(limit, self._at_once))):
-                break
-            limit -= len(claimed)
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(ends_s):
-                    await self._work_all(claimed, ends)
+        try:
+            while limit > 0 and (ends_s is None or loop.time() < ends_s):
+                if not (claimed := await self._claim(min(limit, self._at_once))):
+                    break
+                limit -= len(claimed)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(ends_s):
+                        await self._work_all(claimed, ends)
+        except asyncio.CancelledError:
+            await self._stock.give_back()
+            raise
         return ends
 
     async def _work_all(self, claimed: list[HeldClaim], ends: Counter[str]) -> None:
@@ -184,7 +188,7 @@ class IntentWorker:
                 # A place is free once its check is done; those that still report are bounded here.
                 if len(running) > reports_max:
                     await asyncio.wait(running, timeout=self._poll_s, return_when=asyncio.FIRST_COMPLETED)
-                await self._stock.give_back_old()
+                await self._stock.give_back_lapsed()
         finally:
             await stop_tasks(running)
             await self._stock.give_back()
