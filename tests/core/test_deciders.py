@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -65,5 +66,38 @@ def test_functions_without_hints_leave_the_types_to_be_given() -> None:
     def silent(view, command, policy, now):  # type: ignore[no-untyped-def]
         return Decision()
 
-    with pytest.raises(TypeError, match=r"silent has no type hints; give the decider its state, commands and events"):
+    with pytest.raises(TypeError, match=r"silent has no type hints for this; give the decider its state, commands and events"):
         Decider[Any](kind="bell", decide=silent, fold=fold)
+
+
+def test_functions_with_some_hints_are_not_misread() -> None:
+    def decide_view(view, command: Ring | Wake, policy: Policy, now: Instant) -> Decision:  # type: ignore[no-untyped-def]
+        return Decision()
+
+    def decide_command(view: View[Bell], command, policy: Policy, now: Instant) -> Decision:  # type: ignore[no-untyped-def]
+        return Decision()
+
+    def decide_bare(view: View, command: Ring, policy: Policy, now: Instant) -> Decision:  # type: ignore[type-arg]
+        return Decision()
+
+    def decide_any(view: View[Bell], command: Any, policy: Policy, now: Instant) -> Decision:
+        return Decision()
+
+    def decide_wakes(view: View[Bell], command: Wake, policy: Policy, now: Instant) -> Decision:
+        return Decision()
+
+    for misread in (decide_view, decide_command, decide_bare, decide_any, decide_wakes, partial(decide)):
+        with pytest.raises(TypeError, match=r"decide.* has no type hints for this; give the decider its state"):
+            Decider[Any](kind="bell", decide=misread, fold=fold)
+
+
+def test_local_types_of_postponed_hints_are_to_be_given() -> None:
+    class Knock(msgspec.Struct, frozen=True, tag=True):
+        pass
+
+    def decide_local(view: View[Bell], command: Knock, policy: Policy, now: Instant) -> Decision:
+        return Decision()
+
+    with pytest.raises(TypeError, match="decide_local has no type hints for this"):
+        Decider(kind="bell", decide=decide_local, fold=fold)
+    assert Decider(kind="bell", state=Bell, commands=Knock, decide=decide_local, fold=fold).commands is Knock

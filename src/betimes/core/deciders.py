@@ -14,7 +14,9 @@ stream that does not exist yet, or exists no more (its version goes on).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
+from inspect import signature
 from operator import or_
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -228,27 +230,31 @@ class Decider(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Filled in once, when the decider is made: for everybody else it stays frozen.
         if self.state is _BY_HINTS:
-            force_setattr(self, "state", get_args(_parameter_type(self.decide, 0))[0])
+            force_setattr(self, "state", _find_type(self.decide, 0, lambda view: get_args(view)[:1]))
         if self.commands is _BY_HINTS:
-            force_setattr(self, "commands", _own_commands(_parameter_type(self.decide, 1)))
+            force_setattr(self, "commands", _find_type(self.decide, 1, _own_commands))
         if self.events is _BY_HINTS:
-            force_setattr(self, "events", _parameter_type(self.fold, 1))
+            force_setattr(self, "events", _find_type(self.fold, 1, lambda events: (events,)))
 
 
-def _parameter_type(function: Callable[..., Any], place: int) -> Any:
-    hints = get_type_hints(function)
-    hints.pop("return", None)
-    if place >= len(hints):
+def _find_type(function: Callable[..., Any], place: int, parts: Callable[[Any], tuple[Any, ...]]) -> Any:
+    """Return the union of the parts of a parameter's type; raise `TypeError` if no hint names them."""
+    found: tuple[Any, ...] = ()
+    # Local types of a module that postpones its hints, partials and the like: nothing there says what is meant.
+    with suppress(NameError, TypeError):
+        # By place, not by name: what a function calls its parameters is its own affair.
+        hint = get_type_hints(function).get([*signature(function).parameters, ""][place])
+        found = () if hint is None else parts(hint)
+    if not found or Any in found:
         name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{name} has no type hints; give the decider its state, commands and events")
-    # By place, not by name: what a function calls its parameters is its own affair.
-    return tuple(hints.values())[place]
+        raise TypeError(f"{name} has no type hints for this; give the decider its state, commands and events")
+    return reduce(or_, found)
 
 
-def _own_commands(commands: Any) -> Any:
-    """Return the union without what every decider gets from the engine."""
-    own = (command for command in get_args(commands) or (commands,) if command not in (Wake, Settled, Reconsider))
-    return reduce(or_, own)
+def _own_commands(commands: Any) -> tuple[Any, ...]:
+    """Return the members of the union without what every decider gets from the engine."""
+    members = get_args(commands) or (commands,)
+    return tuple(command for command in members if command not in (Wake, Settled, Reconsider))
 
 
 class EffectCall(msgspec.Struct, frozen=True):
