@@ -292,3 +292,9 @@ def test_what_is_wrong_is_told_in_the_words_of_json(field: str, value: Any, prob
 
 def test_a_problem_that_is_not_known_is_told_as_it_is() -> None:
     assert describe_problem("Something else - at `$.a[0].b`", int) == ("a[0].b", "Something else")
+
+
+@pytest.mark.parametrize("name", ["", "a`b", "`", "a\nb"])
+def test_a_field_of_any_name_is_named(name: str) -> None:
+    message = f"Object contains unknown field `{name}`"
+    assert describe_problem(message, Any) == ("", f"no such field: {name}")
