@@ -66,7 +66,7 @@ def test_functions_without_hints_leave_the_types_to_be_given() -> None:
     def silent(view, command, policy, now):  # type: ignore[no-untyped-def]
         return Decision()
 
-    with pytest.raises(TypeError, match=r"silent has no type hints for this; give the decider its state, commands and events"):
+    with pytest.raises(TypeError, match=r"silent has no type hints for this; give the decider its state, commands"):
         Decider[Any](kind="bell", decide=silent, fold=fold)
 
 
