@@ -181,3 +181,23 @@ async def test_a_pass_that_is_stopped_while_it_claims_gives_back_what_it_was_gra
         with pytest.raises(asyncio.CancelledError):
             await running
         assert await claims_of(world) == []
+
+
+async def test_a_worker_that_is_stopped_reports_what_it_has_done(backend: Backend, tmp_path: Path) -> None:
+    async with working(backend, tmp_path) as world:
+        await make_due(world, "a", "b", "c")
+        done: list[str] = []
+
+        async def brief(action: Action) -> None:
+            done.append(action.intent_id)
+            if len(done) == 3:
+                running.cancel()
+
+        running = asyncio.create_task(worker(world, handlers={"briefing": brief}).run())
+        await asyncio.wait([running], timeout=HANGS_S)
+        assert running.cancelled()
+        history = {name: (await world.intents.history(name)).items for name in "abc"}
+        assert {name: [one.status for one in items] for name, items in history.items()} == dict.fromkeys(
+            "abc", ["success"]
+        )
+        assert await claims_of(world) == []

@@ -243,6 +243,9 @@ class IntentWorker:
             return "claim_lost"
         except asyncio.CancelledError:
             await stop_tasks((work, renewing))  # first, so that nobody takes over what is still being done
+            # What is done is reported even so, or the next worker would do it once more.
+            if not work.cancelled() and work.exception() is None:
+                return await self._fire(held, work.result())
             await self._release(held)
             raise
         finally:
