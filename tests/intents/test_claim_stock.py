@@ -197,7 +197,5 @@ async def test_a_worker_that_is_stopped_reports_what_it_has_done(backend: Backen
         await asyncio.wait([running], timeout=HANGS_S)
         assert running.cancelled()
         history = {name: (await world.intents.history(name)).items for name in "abc"}
-        assert {name: [one.status for one in items] for name, items in history.items()} == dict.fromkeys(
-            "abc", ["success"]
-        )
+        assert all([one.status for one in items] == ["success"] for items in history.values())
         assert await claims_of(world) == []

@@ -75,10 +75,8 @@ class Engine:
         self._report = report
         self._policies = PoliciesInForce(self.book)
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
-        self.read_in = transactions.read_in
-        """Decodes a listed row and caches it, because a command to its stream is about to be submitted."""
-        self.last_seen_version = transactions.last_seen_version
-        """Returns the version of a stream that this process knows, without asking the store."""
+        # What is listed is cached, because commands to it follow; what is known of a stream can be asked without a store.
+        self.read_in, self.last_seen_version = transactions.read_in, transactions.last_seen_version
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         self._queue.observe = observe
         self.alarm_lag = self._queue.alarm_lag
