@@ -75,7 +75,7 @@ class Engine:
         self._report = report
         self._policies = PoliciesInForce(self.book)
         transactions = Transactions(store, self.kinds, self._policies, settings, name)
-        # What is listed is cached, because commands to it follow; what is known of a stream can be asked without a store.
+        # What is listed is cached, because commands to it follow; a known version needs no store.
         self.read_in, self.last_seen_version = transactions.read_in, transactions.last_seen_version
         self._queue = CommitQueue(store, transactions, self.kinds, settings, report)
         self._queue.observe = observe
