@@ -51,6 +51,9 @@ def test_why_says_which_source_an_intent_that_nobody_takes_waits_for(tmp_path: P
     assert first.startswith("Nothing was decided about rich on Tuesday 17 November 2026 at 12:00 UTC")
     assert wait.startswith("It is due since 12:")
     assert wait.endswith(" and nobody has taken it: it waits for a worker that has the sources portfolio and price.")
+    status = betimes("status", folder=tmp_path).out
+    assert "  ! 1 check of an intent is due and no worker takes them, the oldest for " in status
+    assert "Nothing is stuck" not in status
 
 
 def test_why_says_which_source_of_an_intent_failed(tmp_path: Path) -> None:

@@ -280,6 +280,8 @@ BACKLOG: dict[str, Any] = {
     "effects_failing": 0,
     "effects_dead": 0,
     "orphaned": {},
+    "checks_overdue": 0,
+    "oldest_check_at": None,
     "capped": False,
     "hold": None,
 }

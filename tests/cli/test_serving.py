@@ -181,7 +181,17 @@ def test_virtual_time_stands_still_and_is_moved_over_http(tmp_path: Path) -> Non
         assert moved["now"] == "2026-01-31T00:00:00Z"
         again = server.ask("POST", "/v1/triggers", {**TRIGGER, "idempotency_key": "sig-3"}).json
         assert (again["result"], again["evaluated_at"]) == ("ALLOW", "2026-01-31T00:00:00Z")
+        refused = server.ask("POST", "/v1/clock", {"advance_to": "2026-01-30T00:00:00Z"}).json
+        assert "the clock is at 2026-01-31T00:00:00Z and cannot go back" in refused["detail"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_virtual_time_keeps_off_the_database_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "betimes.toml").write_text(f'db = "sqlite:///{tmp_path}/real.db"\n')
+    words = ("serve", "--dev", "--port", "0", "--virtual-clock", "2026-01-01T00:00:00Z")
+    with serving(*words, folder=tmp_path) as server:
+        assert server.told["db"] == "memory://"
+    assert [path.name for path in tmp_path.iterdir()] == ["betimes.toml"]
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from betimes.backtest.plan import Plan
 from betimes.backtest.report import BacktestReport
 from betimes.catalogue import DECIDERS, SECTIONS, readable_areas
 from betimes.core.errors import Invalid, MissingExtra
-from betimes.core.instants import Instant, parse, seconds
+from betimes.core.instants import Instant, parse, render, seconds
 from betimes.core.policies import Body
 from betimes.core.scopes import ADMIN
 from betimes.domain.deployment import Deployment
@@ -372,7 +372,7 @@ class Betimes(OwnServices):
             raise Invalid("give either the instant the clock goes to (to=…) or the seconds it goes by (by_s=…)")
         target = parse(to) if isinstance(to, str) else clock() + seconds(by_s or 0) if to is None else to
         if target < clock():
-            raise Invalid("the clock cannot go back; advance to a later instant")
+            raise Invalid(f"the clock is at {render(clock())} and cannot go back; name a later instant")
         return await advance_fully(lambda left_s: self.tick(max_s=left_s), clock, target)
 
     async def advance_pass(self, *, to: Instant, max_s: float = 25.0) -> TickResult:

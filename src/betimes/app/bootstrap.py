@@ -56,8 +56,8 @@ class Wired:
         if clock is not None and options.role != "all":
             raise Invalid("a virtual clock is for one process that does everything; leave --role out")
         configuration = reread()
-        # A virtual clock is for tests: what they write goes to no file that nobody named.
-        if clock is not None and not _names_db(target):
+        # A virtual clock is for tests: what they write goes to no database that this command line does not name.
+        if clock is not None and target.db is None and target.app is None:
             configuration = msgspec.structs.replace(configuration, db="memory://")
         log_to_stderr()
         bt = _application(
@@ -89,11 +89,6 @@ def _server_overrides(options: ServeOptions) -> dict[str, Any]:
     """Return the settings of the server that the command line names."""
     said = {"host": options.host, "port": options.port, "dev": options.dev}
     return {"server": {name: value for name, value in said.items() if value is not None}}
-
-
-def _names_db(target: Target) -> bool:
-    """Return whether anybody says which database is meant."""
-    return target.db is not None or target.app is not None or _says_db(target)
 
 
 def _says_db(target: Target) -> bool:

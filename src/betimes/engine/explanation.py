@@ -106,6 +106,9 @@ def summarise_segment(
     if verdict is None:
         return f"{segment.handle} was written at {render(segment.at)} and made no decision."
     until = f", until {render(verdict.until)}" if verdict.until else ""
-    judged = f"{answer or verdict.answer} because of {', '.join(verdict.reasons)}{until}, at {render(segment.at)}."
+    # The last reason is of this judgement, those before are why it was put off until then.
+    *earlier, last = verdict.reasons or ("",)
+    after = f", after {', '.join(earlier)}" if earlier else ""
+    judged = f"{answer or verdict.answer} because of {last}{after}{until}, at {render(segment.at)}."
     binding = [step.sentence for step in steps if step.matched and step.mode == "enforce" and step.sentence]
     return " ".join([judged, *(sentence[0].upper() + sentence[1:] + "." for sentence in binding)])

@@ -14,14 +14,22 @@ from importlib.metadata import version
 from itertools import groupby
 
 from betimes.core.datetimes import moment
-from betimes.core.instants import DAY, Instant
+from betimes.core.instants import DAY, MINUTE, Instant
 from betimes.domain.derivation import derive
 from betimes.domain.hold_view import HoldView, read_hold
 from betimes.domain.json_view import JsonView
 from betimes.engine.engine import Engine
-from betimes.engine.read_model import CLOSED, VIRTUAL_CLOCK, ExecutorBacklog, ProcessRow, TenantBacklog
+from betimes.engine.read_model import (
+    CLOSED,
+    VIRTUAL_CLOCK,
+    ExecutorBacklog,
+    ProcessRow,
+    TenantBacklog,
+    UpcomingQuery,
+)
 from betimes.engine.reports import Report, Reporter, log_report
 from betimes.ledger.reader import LedgerReader
+from betimes.ledger.upcoming_items import DUE_KINDS, FOREVER
 
 BEAT_S = 10.0
 FORGOTTEN = DAY
@@ -62,6 +70,10 @@ class BacklogView(JsonView, frozen=True, kw_only=True):
     """Calls whose last attempt failed and that will be retried; they are pending too."""
     orphaned: dict[str, int]
     """Orphaned calls, which no process took for a minute, by executor."""
+    checks_overdue: int
+    """Due checks, such as those of intents, that no worker took for a minute."""
+    oldest_check_at: datetime | None
+    """When the oldest of them was due."""
     capped: bool
     """Whether a count reached its limit."""
     hold: HoldView | None
@@ -97,10 +109,33 @@ class Fleet(LedgerReader):
         where effects of domains the key may read wait for them.
         """
         owed = await self.engine.store.tenant_backlog(self.caller.tenant, COUNT_MAX)
-        counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead)
         now, hold = await self.engine.store.now(), await read_hold(self.engine, self.caller.tenant)
-        is_capped = max(counts) >= COUNT_MAX
-        return derive(BacklogView, owed, orphaned=self._orphans(owed), now=now, capped=is_capped, hold=hold)
+        checks, oldest_check_at = await self._overdue_checks(now)
+        counts = (owed.alarms_due, owed.snoozed, owed.effects_pending, owed.effects_dead, checks)
+        return derive(
+            BacklogView,
+            owed,
+            orphaned=self._orphans(owed),
+            checks_overdue=checks,
+            oldest_check_at=oldest_check_at,
+            now=now,
+            capped=max(counts) >= COUNT_MAX,
+            hold=hold,
+        )
+
+    async def _overdue_checks(self, now: Instant) -> tuple[int, Instant | None]:
+        """Count what is due and was taken by no worker for a minute; return the instant of the oldest too."""
+        if now <= MINUTE:
+            return 0, None
+        found = [
+            counted
+            for kind in DUE_KINDS
+            if self.may_see(kind)
+            for counted in await self.engine.store.upcoming(
+                UpcomingQuery(self.caller.tenant, 0, now - MINUTE, FOREVER, COUNT_MAX, due_kind=kind)
+            )
+        ]
+        return sum(one.total for one in found), min((one.first_at for one in found), default=None)
 
     def _orphans(self, owed: TenantBacklog) -> dict[str, int]:
         """Return the unclaimed calls by executor, as far as the caller may read the streams that caused them."""

@@ -10,7 +10,7 @@ import msgspec
 from betimes.catalogue import readable_areas
 from betimes.core.datetimes import Moment, instant, moment
 from betimes.core.errors import Invalid
-from betimes.core.instants import DAY, seconds
+from betimes.core.instants import DAY, render, seconds
 from betimes.engine.tick_result import TickResult
 from betimes.http.problems import HttpProblem
 from betimes.http.routes import DEPLOYMENT_TENANT, RequestContext, demand_deployment
@@ -127,7 +127,8 @@ async def advance(request: RequestContext[ClockRequest]) -> PassView:
         raise _too_far(field)
     target = now + seconds(body.advance_s or 0) if to is None else to
     if target < now:
-        raise Invalid("the clock cannot go back", ((field, "the clock cannot go back"),))
+        message = f"the clock is at {render(now)} and cannot go back; name a later instant"
+        raise Invalid(message, ((field, message),))
     if target > now + ADVANCE_DAYS_MAX * DAY:
         raise _too_far(field)
     return _pass(await request.application.advance_pass(to=target, max_s=ADVANCE_S))

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from betimes.cli.options import TENANT, Tenant, check_zone
 from betimes.cli.output import clear_screen, count_noun, say, show_json, spell_moment
 from betimes.core.errors import Invalid, MissingScope
+from betimes.core.instants import spell_duration
 from betimes.domain.json_view import JsonView
 from betimes.engine.orphans import spell_start
 from betimes.ledger.alarm_lag import AlarmLagView
@@ -122,7 +123,14 @@ def _find_problems(
         is_idle = processes is not None and not any(process.alive for process in processes)
         idle = "; no process is running: start betimes serve or worker" if is_idle else ""
         due = count_noun(backlog.alarms_due, "alarm is", "alarms are")
-        found.append(f"{due} due, the oldest for {late_s:,.0f} s{idle}")
+        found.append(f"{due} due, the oldest for {spell_duration(round(late_s))}{idle}")
+    if backlog.oldest_check_at and not hold:
+        overdue = count_noun(backlog.checks_overdue, "check of an intent is", "checks of intents are")
+        span = spell_duration(round((backlog.now - backlog.oldest_check_at).total_seconds()))
+        found.append(
+            f"{overdue} due and no worker takes them, the oldest for {span}: `betimes intent pending` lists them, "
+            "`betimes why <intent>` says which source or channel is missing"
+        )
     if backlog.snoozed:
         failed = count_noun(backlog.snoozed, "wake failed and is snoozed", "wakes failed and are snoozed")
         found.append(f"{failed}; `betimes doctor` names rows that cannot be read")
@@ -156,10 +164,11 @@ def _lines(view: StatusView, whose: str, zone: str) -> list[str]:
     decided = [f"{domain} {_spell_outcomes(outcomes)}" for domain, outcomes in view.decided_last_hour.items()]
     more = " or more" if backlog.capped else ""
     pending = f"{backlog.effects_pending:,}{more} pending, {backlog.effects_failing:,} of them failing"
+    late = f"oldest {_spell_late(view.late_s)} late"
     return [
         f"{spell_moment(view.now, zone)}  {whose}",
         f"  decided   {' · '.join(decided) or 'nothing'} (last hour)",
-        f"  alarms    {backlog.alarms_due:,}{more} due, oldest {view.late_s:,.1f} s late, {backlog.snoozed:,} snoozed",
+        f"  alarms    {backlog.alarms_due:,}{more} due, {late}, {backlog.snoozed:,} snoozed",
         f"  rang      {_spell_lag(view.alarm_lag)}",
         f"  effects   {pending}, {count_noun(backlog.effects_dead, 'dead letter')}",
         f"  processes {_spell_processes(view.processes)}",
@@ -175,10 +184,14 @@ def _spell_processes(processes: list[ProcessView] | None) -> str:
     return f"{len(alive)} alive{': ' + ', '.join(alive) if alive else ''}"
 
 
+def _spell_late(late_s: float) -> str:
+    return spell_duration(round(late_s)) if late_s >= 60 else f"{late_s:,.3g} s"
+
+
 def _spell_lag(lag: AlarmLagView) -> str:
     if lag.p50_ms is None or lag.p99_ms is None or lag.max_ms is None:
         return "nothing (last 24 hours)"
-    half, most, latest = (f"{ms / 1_000:,.3g} s" for ms in (lag.p50_ms, lag.p99_ms, lag.max_ms))
+    half, most, latest = (_spell_late(ms / 1_000) for ms in (lag.p50_ms, lag.p99_ms, lag.max_ms))
     return f"{lag.alarms:,}: half within {half}, 99 of 100 within {most}, the latest {latest} late (last 24 hours)"
 
 

@@ -71,7 +71,12 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
     """
     caller = Caller(at.tenant, "cli")
     with doubting_key(at):
-        view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
+        try:
+            view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
+        except NotFound as error:
+            # A server knows the tenant from the key; a database has many, and the usual slip is to ask the default one.
+            tenant = "" if at.target.url else f". The tenant {at.tenant!r} was searched; name another with --tenant"
+            raise NotFound(f"{error}{tenant}") from None
     show_sentences(view, _lines(view), json=at.json)
 
 

@@ -100,6 +100,11 @@ function backlogTiles(found) {
       href: "/console/effects?status=dead",
       below: found.effects_dead ? "retry or discard them" : "none",
     }),
+    tile("Overdue checks", figure(found.checks_overdue), {
+      tone: found.checks_overdue ? "bad" : "",
+      href: "/console/intents?view=pending",
+      below: found.oldest_check_at ? ["no worker takes them; due ", agoText(found.oldest_check_at)] : "none",
+    }),
     tile("Without an executor", figure(orphans.length), {
       tone: orphans.length ? "bad" : "",
       href: "#pending",

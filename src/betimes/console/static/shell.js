@@ -277,6 +277,12 @@ export function troubles(health) {
       href: "/console/effects",
     });
   }
+  if (health.checks_overdue && !isAllHeld) {
+    found.push({
+      text: `${health.checks_overdue} overdue check${health.checks_overdue === 1 ? "" : "s"} without a worker`,
+      href: "/console/intents?view=pending",
+    });
+  }
   if (health.snoozed) {
     found.push({ text: `${health.snoozed} snoozed wake${health.snoozed === 1 ? "" : "s"}`, href: "/console/health" });
   }
