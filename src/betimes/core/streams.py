@@ -14,6 +14,8 @@ from betimes.core.errors import Invalid
 
 ID_CHARS_MAX = 200
 _ID = re.compile(r"[A-Za-z0-9_+*][A-Za-z0-9._~:@+|=*-]{0,199}", re.ASCII)
+ID_FIRST, ID_LAST = "*", "z" + "~" * (ID_CHARS_MAX - 1)
+"""In the order of ids, none is before the one or behind the other."""
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 # At most 18 digits, so that whatever is parsed fits the 64 bits of a column.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)

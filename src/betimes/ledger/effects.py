@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from betimes.catalogue import Area
 from betimes.core.errors import Invalid, NotFound
-from betimes.core.streams import EffectId, StreamId, parse_effect_handle, segment_handle
+from betimes.core.streams import ID_FIRST, ID_LAST, EffectId, StreamId, parse_effect_handle, segment_handle
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
@@ -162,13 +162,20 @@ class Effects(LedgerReader):
                         return found, place
                     found.append(keep(row))
                 # Also of rows that are not wanted, so that the next page does not look through them again.
-                place = InstantPlace(row.created_at, row.id.handle)
+                place = InstantPlace(row.created_at, self._place_id(row.id, query).handle)
             if len(page) < query.limit:
                 return found, None
             looked_at += query.limit
             last, left = page[-1], max(1, LOOKED_AT_MAX - looked_at)
             query = replace(query, after=last.id, after_created_at=last.created_at, limit=min(PAGE_MAX, left))
         return found, place
+
+    def _place_id(self, id: EffectId, query: EffectQuery) -> EffectId:
+        """Return the id that a cursor names: none of a domain that the caller may not see, but the end of its kind."""
+        if self.may_see(id.kind):
+            return id
+        end = (ID_LAST, NUMBER_MAX, NUMBER_MAX) if query.oldest_first else (ID_FIRST, 0, 0)
+        return EffectId(id.tenant, id.kind, *end)
 
     def _query(self, filters: EffectFilters, limit: int) -> EffectQuery:
         tenant = self.caller.tenant

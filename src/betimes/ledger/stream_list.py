@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from betimes.catalogue import DOMAIN_OF
 from betimes.core.datetimes import moment
 from betimes.core.errors import Invalid, NotFound, Refused
-from betimes.core.streams import StreamId, checked_stream, segment_handle
+from betimes.core.streams import ID_LAST, StreamId, checked_stream, segment_handle
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
@@ -158,7 +158,9 @@ class StreamList(LedgerReader):
         # Chosen from a page that is cut already: it may come out short, and the cursor goes on all the same.
         wanted = [row for row in rows[:limit] if row.stream.kind in self.kinds_of() and is_wanted(row)]
         last = rows[limit - 1].stream if len(rows) > limit else None
-        more = cursor_of(filters, InstantPlace(0, f"{last.kind}:{last.id}")) if last else None
+        # A cursor names nothing that the caller may not see: then it leads on behind the last of that kind.
+        last_id = last and (last.id if last.kind in self.kinds_of() else ID_LAST)
+        more = cursor_of(filters, InstantPlace(0, f"{last.kind}:{last_id}")) if last else None
         return Page([_summary(row) for row in wanted], more)
 
     async def stream_detail(self, kind: str, id: str) -> StreamDetail:

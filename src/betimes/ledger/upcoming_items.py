@@ -16,7 +16,7 @@ from betimes.catalogue import DOMAIN_OF, DOMAINS
 from betimes.core.datetimes import instant
 from betimes.core.instants import Instant
 from betimes.core.outlooks import WaitingItem
-from betimes.core.streams import StreamId, segment_handle
+from betimes.core.streams import ID_LAST, StreamId, segment_handle
 from betimes.domain.derivation import derive
 from betimes.domain.json_view import JsonView
 from betimes.domain.paging import (
@@ -156,7 +156,11 @@ class UpcomingItems(LedgerReader):
                     return _page_by_time(found, cursor_of(named, last) if last else None)
                 found.add(item)
                 last = ItemsPlace(*at, number)
-        return _page_by_time(found, cursor_of(named, ItemsPlace(*walk.after, ROWS_ALL)) if walk.after else None)
+        if (end := walk.after) is None:
+            return _page_by_time(found, None)
+        # A cursor names nothing that the caller may not see: then it leads on behind the last of that kind.
+        end_id = end.id if end.kind in wanted else ID_LAST
+        return _page_by_time(found, cursor_of(named, ItemsPlace(end.at, end.kind, end_id, ROWS_ALL)))
 
     async def _walk(self, walk: _Walk, wanted: frozenset[str]) -> AsyncIterator[StreamRow]:
         """Yield streams in the order of their places, first the one that the last page ended in."""
