@@ -119,6 +119,7 @@ def test_why_says_what_can_be_asked_for(folder: Path) -> None:
     unknown = betimes("why", "nobody", folder=folder)
     assert unknown.code == STATUS["NOT_FOUND"][1]
     assert "an event id, an idempotency key, a person" in unknown.err
+    assert "The tenant 'default' was searched; name another with --tenant" in " ".join(unknown.err.split())
 
 
 def test_a_day_is_shown_in_the_hours_of_the_person(folder: Path) -> None:

@@ -188,3 +188,28 @@ async def test_where_a_function_failed_is_in_the_log_unless_it_gave_up_on_purpos
     assert "breaks failed when called for account:a:1:0" in record.message
     assert record.exc_info
     assert record.exc_info[2]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_function_that_fails_again_at_the_same_place_takes_one_line_of_the_log(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    def breaks(payload: Any) -> None:
+        if payload:
+            raise LookupError("no such file")
+        raise LookupError("another place")
+
+    async def breaks_later(payload: Any) -> None:
+        breaks(payload)
+
+    call = handlers.bind(breaks_later if is_async else breaks)
+    for attempt, payload in enumerate(({"a": 1}, {"a": 1}, {}), start=1):
+        with pytest.raises(LookupError):
+            await call(payload, HandlerContext("account:a:1:0", "acme", attempt))
+    first, again, elsewhere = caplog.records
+    assert first.exc_info
+    assert first.exc_info[2]
+    assert first.exc_info[2].tb_frame.f_code.co_name == ("breaks_later" if is_async else "breaks")
+    assert again.message.endswith("failed again when called for account:a:1:0: LookupError('no such file')")
+    assert not again.exc_info
+    assert elsewhere.exc_info

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
+from traceback import walk_tb
+from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -29,6 +31,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 THREADS_MAX = 16
 PREFIX = "handler:"
+FAILURES_LOGGED_MAX = 1_000
+"""Failures whose traceback is not logged again; past it every traceback is."""
+_CALLERS = ("betimes", "asyncio", "concurrent")
 _log = logging.getLogger("betimes.handlers")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -56,6 +61,7 @@ class Handlers:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._threads_max = threads_max
         self._threads = self._fresh_threads()
+        self._failures_logged: set[tuple[Any, ...]] = set()
 
     def _fresh_threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads_max, thread_name_prefix="betimes-handler")
@@ -120,18 +126,38 @@ class Handlers:
                 raise RuntimeError(f"the handler exited with {error.code!r}") from error
             except (GiveUp, RetryAfter):
                 raise  # said on purpose
-            except Exception:
-                # What is recorded is one line; whoever wrote the function needs to see where it failed.
-                _log.warning("%s failed when called for %s", _name_of(function), context.effect_id, exc_info=True)
+            except Exception as error:
+                self._log_failure(function, error, context)
                 raise
 
         return invoke
+
+    def _log_failure(self, function: Callable[..., Any], error: Exception, context: HandlerContext) -> None:
+        """Log where a function failed, the first time it fails there; after that, in one line."""
+        # What is recorded is one line; whoever wrote the function needs to see where it failed, but not every time.
+        frames = _own_frames(error)
+        place = (function, type(error), *(line for _, line in walk_tb(frames)))
+        if place in self._failures_logged:
+            _log.warning("%s failed again when called for %s: %r", _name_of(function), context.effect_id, error)
+            return
+        if len(self._failures_logged) < FAILURES_LOGGED_MAX:
+            self._failures_logged.add(place)
+        told = (type(error), error, frames)
+        _log.warning("%s failed when called for %s", _name_of(function), context.effect_id, exc_info=told)
 
     async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         # Threads of a pool do not inherit the context, in which the engine notes that a call is carried out.
         work = copy_context().run
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work, _call, function, *arguments)
+
+
+def _own_frames(error: Exception) -> TracebackType | None:
+    """Return the traceback from the function's own first frame on, without those that called it."""
+    frames = error.__traceback__
+    while frames and frames.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CALLERS:
+        frames = frames.tb_next
+    return frames or error.__traceback__
 
 
 def _name_of(function: Callable[..., Any]) -> str:
