@@ -116,10 +116,9 @@ def test_why_takes_the_id_of_a_schedule_a_sensor_or_an_intent(tmp_path: Path) ->
 
 
 def test_why_says_what_can_be_asked_for(folder: Path) -> None:
-    unknown = betimes("why", "nobody", folder=folder)
-    assert unknown.code == STATUS["NOT_FOUND"][1]
+    assert (unknown := betimes("why", "nobody", folder=folder)).code == STATUS["NOT_FOUND"][1]
     assert "an event id, an idempotency key, a person" in unknown.err
-    assert "The tenant 'default' was searched; name another with --tenant" in " ".join(unknown.err.split())
+    assert "The tenant 'default' was searched; name another with --tenant" in unknown.err
 
 
 def test_a_day_is_shown_in_the_hours_of_the_person(folder: Path) -> None:

@@ -141,7 +141,7 @@ async def test_a_page_is_legible_on_paper_and_in_colours_of_ones_own(town: Serve
         found = await answer.json()
     async with visiting(town.address, scheme="dark") as visit:
         page = await visit.open(f"/console{path}{found['items'][0][key].replace(':', '%3A')}")
-        card, bound = page.get_by_label("The answer"), page.get_by_label(re.compile(": bound$"))
+        card, bound = page.get_by_label("The answer", exact=True), page.get_by_label(re.compile(": bound$"))
         assert await card.evaluate(background) != "rgb(255, 255, 255)"
         await page.emulate_media(media="print", color_scheme="dark")
         assert await card.evaluate(background) == "rgb(255, 255, 255)"

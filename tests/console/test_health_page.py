@@ -32,7 +32,7 @@ async def test_request_times_and_the_growth_of_the_ledger_are_shown(town: Served
         days = page.get_by_role("table", name="Decided a day, newest first")
         await expect(days).to_contain_text("28 Mar")
         decided = await days.get_by_role("row", name="27 Mar").get_by_role("link").inner_text()
-        await expect(ledger.get_by_text("never, as far as is on record")).to_be_visible()
+        await expect(ledger.get_by_text("never, according to the ledger")).to_be_visible()
         rate = page.get_by_role("region", name="Rate of verdicts, last 24 hours")
         await rate.get_by_text("The same as a table").click()
         cells = page.get_by_role("table", name="Verdicts by half hour and domain, newest first")

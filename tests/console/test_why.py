@@ -43,7 +43,7 @@ async def test_every_rule_is_shown_and_the_one_that_bound_says_so(town: Served, 
         page = await visit.open(why(segment_id))
         assert told.judged[0].key in await page.get_by_role("heading", level=1).inner_text()
         assert told.verdict is not None
-        await page.get_by_label("The answer").get_by_text(told.verdict.explanation).wait_for()
+        await page.get_by_label("The answer", exact=True).get_by_text(told.verdict.explanation).wait_for()
         rules = page.get_by_role("region", name="The rules, in order").get_by_role("listitem")
         named = [await rule.get_attribute("aria-label") for rule in await rules.all()]
         states = {"passed": "passed", "bound": "bound", "not_reached": "not looked at"}
@@ -63,7 +63,7 @@ async def test_times_are_theirs_also_where_no_rule_looked_at_their_zone(town: Se
     assert told.timezone == "Europe/Berlin"
     async with visiting(town.address) as visit:
         page = await visit.open(why(told.segment_id))
-        answer = await page.get_by_label("The answer").inner_text()
+        answer = await page.get_by_label("The answer", exact=True).inner_text()
         assert told.timezone in answer
         assert f"{told.at.astimezone(ZoneInfo(told.timezone)):%H:%M:%S}" in answer
 
@@ -107,15 +107,17 @@ async def test_the_fire_of_an_intent_leads_to_what_it_sent_and_says_instants_in_
     fired = found.items[0].segment_id
     async with visiting(town.address) as visit:
         page = await visit.open(why(fired))
-        sentence = page.get_by_label("The answer").get_by_text(
+        sentence = page.get_by_label("The answer", exact=True).get_by_text(
             "its notification was answered NOW; the next check is at"
         )
         assert re.search(r"is at 29 Mar 15:00 \+00:00\.$", await sentence.inner_text())
         assert await sentence.get_by_role("time").get_attribute("datetime") == "2026-03-29T15:00:00Z"
         await page.keyboard.press("z")
         await sentence.get_by_text("29 Mar 17:00 +02:00").wait_for()  # after a change of the clock
-        await expect(page.get_by_label("The answer")).to_contain_text(re.compile(r"carried out \(NVDA was 1\d\d\)"))
-        await expect(page.get_by_label("The answer")).to_contain_text("Looked at next")
+        await expect(page.get_by_label("The answer", exact=True)).to_contain_text(
+            re.compile(r"carried out \(NVDA was 1\d\d\)")
+        )
+        await expect(page.get_by_label("The answer", exact=True)).to_contain_text("Looked at next")
         happened = page.get_by_role("region", name="What happened")
         await expect(happened.get_by_role("button", name="Show message preview")).to_be_visible()
         await expect(happened).not_to_contain_text("next check")  # which is said above, with the cooldown heeded
@@ -144,7 +146,7 @@ async def test_what_never_happens_would_pass_at_no_instant_and_has_its_day(town:
     assert told.verdict.would_pass_at
     async with visiting(town.address) as visit:
         page = await visit.open(why(segment_id))
-        said = await page.get_by_label("The answer").inner_text()
+        said = await page.get_by_label("The answer", exact=True).inner_text()
         assert "Would pass" not in said
         assert re.search(r"Decided\s+\d+ Mar \d\d:\d\d:\d\d", said)
 
