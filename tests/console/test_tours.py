@@ -56,7 +56,7 @@ async def test_see_what_is_due_next(means: Means, town: Served, visiting: Visiti
         await expect(page.get_by_role("region", name="Due in the next 24 h")).to_be_visible()
         await take_picture(page, "next", means)
         await person.use(page.get_by_role("navigation", name="Kind").get_by_role("link", name="schedule"))
-        waiting = page.get_by_role("table", name=re.compile("^Waiting: "))
+        waiting = page.get_by_role("table", name="Waiting, soonest first", exact=True)
         await person.use(waiting.get_by_role("link", name="brief-0", exact=True))
         await expect(page.get_by_role("heading", level=1)).to_contain_text("brief-0")
         await take_picture(page, "schedule", means)

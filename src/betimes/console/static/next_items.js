@@ -1,4 +1,4 @@
-/** What waits, one by one: grouped by why, or in one list in the order of time. */
+/** What waits, one by one: in one list in the order of time, or grouped by why. */
 import { h } from "./dom.js";
 import { kindWords } from "./next_combs.js";
 import { reasonChips, streamHref, streamLink, table, whyHref } from "./parts.js";

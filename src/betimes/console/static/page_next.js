@@ -18,7 +18,7 @@ import { when } from "./time.js";
 /** @typedef {import("./router.js").View} View */
 /** @typedef {import("./next_combs.js").Comb} Comb */
 const OWN = ["range", "at", "by"];
-const ORDERS = /** @type {const} */ (["reason", "time"]);
+const ORDERS = /** @type {const} */ (["time", "reason"]);
 const INSTANTS = [
   { name: "from", label: "From", isInstant: true },
   { name: "to", label: "Until", text: "until", isInstant: true },
@@ -53,7 +53,7 @@ export async function show(view) {
     ),
     density,
     section(
-      "What waits, soonest first",
+      order === "time" ? "What waits, soonest first" : "What waits, by reason",
       filterBar(view, filters, OWN),
       first.items.length ? orderTabs(order) : null,
       reasonLinks(first.items, chosen),
@@ -117,7 +117,7 @@ function reasonLinks(items, chosen) {
 function orderTabs(order) {
   const links = ORDERS.map((one) => ({
     text: one,
-    href: addressWith({ by: one === "reason" ? null : one }),
+    href: addressWith({ by: one === "time" ? null : one }),
     current: one === order,
   }));
   return h("p", { class: "next-order" }, h("span", { class: "soft" }, "In order of "), tabs("Order", links));
