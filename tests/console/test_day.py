@@ -99,6 +99,16 @@ async def test_a_day_is_in_the_persons_zone_and_shows_the_seam_of_daylight_savin
         await expect(page.get_by_role("link", name="Next 6 h →")).to_be_visible()
 
 
+async def test_a_band_that_ends_today_says_the_days_of_both_ends(visiting: Visiting) -> None:
+    async with a_night() as night, visiting(night.address) as visit:
+        await night.bt.advance(by_s=86_400)
+        page = await visit.open("/console/people/ana?date=2026-11-17")
+        await page.get_by_text("Bands and windows as tables").click()
+        band = page.get_by_role("table", name="Bands").get_by_role("row", name="quiet hours").last
+        cells = await band.get_by_role("cell").all_inner_texts()
+        assert [text[:12] for text in cells[-2:]] == ["17 Nov 22:00", "18 Nov 07:00"], cells
+
+
 async def test_everything_that_is_drawn_is_in_the_tables_too(town: Served, visiting: Visiting) -> None:
     async with visiting(town.address) as visit:
         page = await visit.open("/console/people/p0?date=2026-03-27")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -141,6 +142,15 @@ async def test_values_of_a_setting_are_swept_and_shown_to_whoever_has_the_link(
     async with visiting(village.address) as visit:
         page = await visit.open(shared)
         await expect(page.get_by_role("spinbutton", name=DAY_CAP)).to_have_value("1")
+
+
+async def test_a_window_that_ends_today_says_the_days_of_both_ends(village: Village, visiting: Visiting) -> None:
+    async with visiting(village.address, zone="Pacific/Auckland") as visit:
+        page = await visit.open(f"/console/lab/{village.sweep_id}")
+        window = page.get_by_text("commands from outside")
+        await expect(window).to_be_visible()
+        await page.get_by_role("combobox", name="Time zone").select_option("mine")
+        await expect(window).to_contain_text(re.compile(r"^27 Mar 19:00 \+13:00 to 28 Mar 03:00(:\d\d)? \+13:00"))
 
 
 async def test_a_wrong_line_of_toml_is_named(village: Village, visiting: Visiting) -> None:

@@ -7,7 +7,7 @@ import { button } from "./forms.js";
 import { answerClass } from "./marks.js";
 import { answer, reasonChips, section, table } from "./parts.js";
 import { addressWith } from "./router.js";
-import { timedText, when } from "./time.js";
+import { timedText, when, whenBoth } from "./time.js";
 
 /** @typedef {import("./day_model.js").Mark} Mark */
 const PAGE = 40;
@@ -37,7 +37,7 @@ export function marksSection(marks, theirs, only) {
           { name: "Reasons", cell: (mark) => reasonChips(mark.reasons) },
           {
             name: "Until",
-            cell: (mark) => mark.until ? when(new Date(mark.until).toISOString(), { theirs, relative: false }) : null,
+            cell: (mark) => mark.until ? promisedEnd(mark, theirs) : null,
           },
           {
             name: "Why",
@@ -69,6 +69,12 @@ export function marksSection(marks, theirs, only) {
   );
 }
 
+/** Return the instant that a mark was promised; one of another day than the mark's says its day. @param {Mark} mark @param {string} theirs */
+function promisedEnd(mark, theirs) {
+  const [at, until] = [mark.at, mark.until ?? mark.at].map((one) => new Date(one).toISOString());
+  return whenBoth(at, until, { theirs })[1];
+}
+
 /** @param {import("./day_model.js").Day} day @param {string} theirs */
 export function bandsDetails(day, theirs) {
   if (!day.bands.length && !day.fills.length) return null;
@@ -81,10 +87,10 @@ export function bandsDetails(day, theirs) {
       columns: [
         { name: "Band", cell: (band) => bandWords(band) },
         { name: "Of", cell: (band) => NAMES[band.domain] ?? band.domain },
-        { name: "From", cell: (band) => when(band.since, { theirs, relative: false }) },
+        { name: "From", cell: (band) => whenBoth(band.since, band.until, { theirs })[0] },
         {
           name: "Until",
-          cell: (band) => band.until ? when(band.until, { theirs, relative: false }) : "further notice",
+          cell: (band) => band.until ? whenBoth(band.since, band.until, { theirs })[1] : "further notice",
         },
       ],
       rows: day.bands.slice(0, PAGE),

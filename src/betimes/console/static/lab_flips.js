@@ -72,7 +72,7 @@ function flipView(flip) {
     flip.parting_rule
       ? h("span", { class: "soft" }, ` because of the rule ${flip.parting_rule.replaceAll("_", " ")} `)
       : " ",
-    when(flip.at, { relative: false }),
+    when(flip.at, { relative: false, day: true }),
   ];
   return folded(summary, () => tracesOf(flip), { class: "flip" });
 }
@@ -155,6 +155,6 @@ function endOf(side) {
     answer(side.outcome),
     " ",
     reasonChips(side.reasons),
-    side.until ? [" until ", when(side.until, { relative: false })] : null,
+    side.until ? [" until ", when(side.until, { relative: false, day: true })] : null,
   );
 }

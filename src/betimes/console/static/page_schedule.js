@@ -21,7 +21,7 @@ import { backfillButton, backfillButtons, tickNowButton } from "./schedule_actio
 import { rawJson } from "./texts.js";
 import { runGantt, tickTimeline } from "./tick_charts.js";
 import { zoneLine } from "./timelines.js";
-import { durationText, now, when, zoneFor } from "./time.js";
+import { durationText, now, when, whenBoth, zoneFor } from "./time.js";
 
 /** @typedef {import("./router.js").View} View */
 
@@ -229,8 +229,8 @@ function backfillSection(view, { schedule_id: id, timezone: theirs }, rows) {
   const columns = [
     { name: "Backfill", cell: (/** @type {any} */ one) => h("code", null, one.backfill_id) },
     { name: "Status", cell: (/** @type {any} */ one) => answer(one.status) },
-    { name: "From", cell: (/** @type {any} */ one) => when(one.from, { theirs, relative: false }) },
-    { name: "To", cell: (/** @type {any} */ one) => when(one.to, { theirs, relative: false }) },
+    { name: "From", cell: (/** @type {any} */ one) => whenBoth(one.from, one.to, { theirs })[0] },
+    { name: "To", cell: (/** @type {any} */ one) => whenBoth(one.from, one.to, { theirs })[1] },
     { name: "Done", kind: "number", cell: (/** @type {any} */ one) => `${figure(one.done)} of ${figure(one.total)}` },
     { name: "Existed", kind: "number", cell: (/** @type {any} */ one) => figure(one.existing) },
     { name: "Failed", kind: "number", cell: (/** @type {any} */ one) => figure(one.failed) },

@@ -212,6 +212,20 @@ export function axisText(at, before, zone) {
   return before !== undefined && dayText(before, zone) === day ? clock : `${day} ${clock}`;
 }
 
+/**
+ * Return the two ends of a range as elements, as `when` does: with the day of each where they are of different ones.
+ * @param {string} from @param {string | null} to @param {Parameters<typeof when>[1]} [how]
+ */
+export function whenBoth(from, to, how) {
+  const day = Boolean(to) && areDaysApart([from, to ?? from], zoneFor(how?.theirs));
+  return [from, to].map((at) => when(at, { relative: false, day, ...how }));
+}
+
+/** @param {string[]} instants @param {string} zone */
+function areDaysApart(instants, zone) {
+  return new Set(instants.map((one) => dateText(Date.parse(one), zone))).size > 1;
+}
+
 /** Return two instants as a range in a zone: with the day of each where they are of different ones. @param {number} from @param {number} to @param {string} zone */
 export function rangeText(from, to, zone) {
   const [first, last] = [from, to].map((at) => dayText(at, zone));
@@ -221,10 +235,14 @@ export function rangeText(from, to, zone) {
 /** An instant in a text; one that is part of an id, such as a key, is none. */
 const INSTANTS = /(?<![\w:./-])(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))(?![\w:/-])/;
 
-/** Return a sentence of the server with its instants as elements, in the zone that was chosen; its words stay. @param {string | null | undefined} text @param {string | null} [theirs] @returns {(string | HTMLElement)[]} */
+/** Return a sentence of the server with its instants as elements, in the zone that was chosen, and with their days where these differ; its words stay. @param {string | null | undefined} text @param {string | null} [theirs] @returns {(string | HTMLElement)[]} */
 export function timedText(text, theirs = null) {
-  return (text ?? "").split(INSTANTS).map((piece, place) =>
-    place % 2 ? when(piece, { theirs, seconds: !/:00(\.0+)?(Z|[+-]..:..)$/.test(piece), relative: false }) : piece
+  const pieces = (text ?? "").split(INSTANTS);
+  const isInstant = (/** @type {string} */ piece, /** @type {number} */ place) =>
+    place % 2 === 1 && !Number.isNaN(Date.parse(piece));
+  const day = areDaysApart(pieces.filter(isInstant), zoneFor(theirs));
+  return pieces.map((piece, place) =>
+    place % 2 ? when(piece, { theirs, seconds: !/:00(\.0+)?(Z|[+-]..:..)$/.test(piece), relative: false, day }) : piece
   );
 }
 
