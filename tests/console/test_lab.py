@@ -177,7 +177,7 @@ async def test_a_lab_where_nothing_happened_says_how_to_begin(nothing: Served, v
         page = await visit.open("/console/lab")
         await expect(page.get_by_text("Nothing tried yet")).to_be_visible()
         await expect(page.get_by_role("button", name="Try on 200 subjects")).to_be_disabled()
-        await page.get_by_role("link", name="Calmer: nobody is told more than once an hour").click()
+        await page.get_by_role("link", name="Calmer: told at most once an hour, unless").click()
         await expect(page.get_by_role("spinbutton", name=CAP)).to_have_value("1")
         await expect(page.get_by_role("heading", name="Ideas to begin with")).to_have_count(0)
 

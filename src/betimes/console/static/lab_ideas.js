@@ -3,26 +3,31 @@ import { h } from "./dom.js";
 import { valueAt } from "./lab_schema.js";
 import { labHref } from "./why_policy.js";
 
-/** @typedef {{says: string, path: string, value: (now: number) => string}} Idea */
+/** @typedef {{says: string, path: string, value: (now: number) => string}} Idea `value`: what it would be, empty where there is nothing to change */
 /** @type {Idea[]} */
 const IDEAS = [
-  { says: "Calmer: nobody is told more than once an hour", path: "notifications.fatigue.hour.cap", value: () => "1" },
   {
-    says: "Choosier: only what matters more goes out at once",
+    says: "Calmer: told at most once an hour, unless it is critical or was put off too often",
+    path: "notifications.fatigue.hour.cap",
+    value: (now) => now > 1 ? "1" : "",
+  },
+  {
+    says: "Choosier: it takes a higher score to go out at once",
     path: "notifications.thresholds.now_from",
     value: (now) => Math.min(1, now + 0.1).toFixed(2),
   },
-  { says: "Thriftier: half the runs of an account a day", path: "runs.daily_run_budget", value: (now) => half(now) },
   {
-    says: "Compare three caps a day",
-    path: "notifications.fatigue.day.cap",
-    value: (now) => [15, 6, 2].map((part) => Math.max(1, Math.floor(now / part))).join(","),
+    says: "Thriftier: half the daily run budget of an account",
+    path: "runs.daily_run_budget",
+    value: (now) => now > 1 ? String(Math.floor(now / 2)) : "",
   },
+  { says: "Compare lower caps a day", path: "notifications.fatigue.day.cap", value: lowerCaps },
 ];
 
-/** @param {number} value */
-function half(value) {
-  return String(Math.max(1, Math.floor(value / 2)));
+/** Return a fifteenth, a sixth and half of a cap, without those that are the same. @param {number} cap */
+function lowerCaps(cap) {
+  const caps = [15, 6, 2].map((part) => Math.max(1, Math.floor(cap / part)));
+  return [...new Set(caps)].filter((one) => one < cap).join(",");
 }
 
 /** Return the ideas that change something of a policy. @param {any} effective the policy in force */
