@@ -25,7 +25,7 @@ from betimes.backtest.report import (
     Rate,
     Side,
 )
-from betimes.backtest.summary import change, control_sentence, notes, pairs
+from betimes.backtest.summary import change, control_sentence, notes, pairs, window_sentence
 from betimes.domain.service import TraceStep
 from tests.backtest.recordings import notifications, recorded, runs
 
@@ -246,6 +246,17 @@ def test_what_was_assumed_is_told_beside_the_numbers() -> None:
     assert "5 calls made then" in told
     assert "3 commands" in told
     assert (change(3, 1), change(1, 3), change(2, 2)) == ("−2", "+2", "=")
+
+
+def test_counts_of_one_are_in_the_singular_and_rates_have_two_decimals() -> None:
+    one = ControlReport(True, 1, 1, 1, 1, [], {})
+    assert control_sentence(one) == "The recorded policy reproduces the only verdict (1 of 1 segment to the byte)."
+    alone = Cost(Change(1, 1), Change(1, 1), Change(0, 0), 1, 1.0, Rate(14.1636, 1234.0))
+    short = replace(report(candidate(cost=alone), control=one), commands=1, segments=1)
+    assert "1 command from outside, 1 segment." in window_sentence(short)
+    assert "per person and day, of 1 person</dt><dd>14.16 → 1,234.00" in page(short)
+    assert "of 2 people" in page(report())
+    assert (change(14.1636, 15.1), change(0.001, 0.002)) == ("+0.94", "=")
 
 
 async def test_two_backtests_of_one_recording_give_the_same_page() -> None:

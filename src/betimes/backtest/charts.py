@@ -70,7 +70,7 @@ def strip(before: list[int], after: list[int]) -> str:
 
 
 def _cell(hour: int, top: int, css: str, count: int, most: int, label: str) -> str:
-    title = f"{HOURS[hour]}:00, {label}: told {count:,} times"
+    title = f"{HOURS[hour]}:00, {label}: told {count:,} time{'' if count == 1 else 's'}"
     shade = 0.12 + 0.88 * count / most if count else 0
     on = " on" if css == "after" and shade > SHADED else ""
     text = f'<text class="count{on}" x="{_middle(hour)}" y="{top + 21}" text-anchor="middle">{count:,}</text>'

@@ -68,7 +68,7 @@ def _comparison(candidates: Sequence[CandidateReport]) -> str:
     rows = []
     for place, candidate in enumerate(candidates):
         cost = candidate.cost
-        title = f"{summary.candidate_name(candidate)}: {candidate.flip_count:,} changed answers"
+        title = f"{summary.candidate_name(candidate)}: {summary.count_text(candidate.flip_count, 'changed answer')}"
         rows.append(
             f'<tr><th scope="row"><a href="#candidate-{place}">{escape(summary.candidate_name(candidate))}</a></th>'
             f"<td class='number'>{candidate.flip_count:,}</td><td class='bar'>{bar(candidate.flip_count, most, title)}"
@@ -88,9 +88,9 @@ def _change_cells(before: int, after: int) -> tuple[str, str, str]:
 
 
 def _difference(before: float, after: float) -> str:
-    if before == after:
-        return '<span class="soft">=</span>'
-    return f'<span class="{"more" if after > before else "less"}">{summary.change(before, after)}</span>'
+    told = summary.change(before, after)
+    css = "soft" if told == "=" else "more" if after > before else "less"
+    return f'<span class="{css}">{told}</span>'
 
 
 # -- one candidate
@@ -123,19 +123,15 @@ def _tiles(candidate: CandidateReport) -> str:
         ("Runs allowed", cost.runs_allowed.before, cost.runs_allowed.after),
         ("Times people were told something", cost.told.before, cost.told.after),
         ("of these between midnight and six", cost.told_at_night.before, cost.told_at_night.after),
-        (f"a person and day, of {cost.people:,} people", rate.before, rate.after),
+        (f"per person and day, of {summary.count_text(cost.people, 'person', 'people')}", rate.before, rate.after),
     )
     shown = (
-        f'<div class="tile"><dt>{escape(name)}</dt><dd>{_number(before)} → {_number(after)} '
+        f'<div class="tile"><dt>{escape(name)}</dt><dd>{summary.number_text(before)} → {summary.number_text(after)} '
         f"<small>{_difference(before, after)}</small></dd></div>"
         for name, before, after in tiles
         if before or after
     )
     return f'<dl class="tiles">{"".join(shown)}</dl>'
-
-
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _flips(candidate: CandidateReport) -> str:

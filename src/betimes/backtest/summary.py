@@ -55,13 +55,15 @@ def control_sentence(control: ControlReport) -> str:
     """Return how well the recorded policy was reproduced, on which everything else rests."""
     if not control.segments:
         return "Nothing is recorded in this window, so nothing can be said of any policy."
-    to_the_byte = f"{control.identical:,} of {control.segments:,} segments to the byte"
+    to_the_byte = f"{control.identical:,} of {count_text(control.segments, 'segment')} to the byte"
+    verdicts = count_text(control.verdicts, "verdict")
     if not control.verdicts:
         return f"There are no verdicts in this window to reproduce ({to_the_byte})."
     if control.reproduced:
-        return f"The recorded policy reproduces all {control.verdicts:,} verdicts ({to_the_byte})."
+        all_of_them = "the only verdict" if control.verdicts == 1 else f"all {verdicts}"
+        return f"The recorded policy reproduces {all_of_them} ({to_the_byte})."
     return (
-        f"The recorded policy reproduces {control.same:,} of {control.verdicts:,} verdicts ({to_the_byte}); "
+        f"The recorded policy reproduces {control.same:,} of {verdicts} ({to_the_byte}); "
         f"so some of the differences below may not be due to the policy."
     )
 
@@ -71,19 +73,26 @@ def window_sentence(report: BacktestReport) -> str:
     of = f" of the tenant {report.tenant}" if report.tenant else ""
     only = f"; only {report.domain} is reported" if report.domain else ""
     if report.sample:
-        only += f"; a sample of {report.sample.subjects:,} of {report.sample.subjects_total:,} subjects"
+        only += f"; a sample of {report.sample.subjects:,} of {count_text(report.sample.subjects_total, 'subject')}"
     since, until = report.since or "the beginning", report.until or "the end"
-    return f"{since} to {until}{of}: {report.commands:,} commands from outside, {report.segments:,} segments{only}."
+    counts = f"{count_text(report.commands, 'command')} from outside, {count_text(report.segments, 'segment')}"
+    return f"{since} to {until}{of}: {counts}{only}."
 
 
 def flips_sentence(candidate: CandidateReport) -> str:
     if not candidate.flip_count:
         return "It would have changed no answer."
-    return f"It would have changed {_many(candidate.flip_count, 'answer')}."
+    return f"It would have changed {count_text(candidate.flip_count, 'answer')}."
 
 
-def _many(count: int, of: str) -> str:
-    return f"{count:,} {of}{'' if count == 1 else 's'}"
+def count_text(count: int, of: str, many: str | None = None) -> str:
+    """Return a count with its noun in the singular or the plural, which is that with an s unless given."""
+    return f"{count:,} {of if count == 1 else many or of + 's'}"
+
+
+def number_text(value: float) -> str:
+    """Return a count as it is, and a rate with two decimals."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def candidate_name(candidate: CandidateReport) -> str:
@@ -91,9 +100,9 @@ def candidate_name(candidate: CandidateReport) -> str:
 
 
 def change(before: float, after: float) -> str:
-    """Return the difference with its sign, or = where there is none."""
-    difference = round(after - before, 4)
-    return f"{difference:+,}".replace("-", "−") if difference else "="
+    """Return the difference of two numbers as they are shown, with its sign, or = where there is none."""
+    difference = round(round(after, 2) - round(before, 2), 2)
+    return f"{'+' if difference > 0 else '−'}{number_text(abs(difference))}" if difference else "="
 
 
 def notes(candidate: CandidateReport) -> list[str]:
@@ -101,15 +110,15 @@ def notes(candidate: CandidateReport) -> list[str]:
     told = []
     for executor, count in candidate.fallbacks.items():
         if noun := NOUNS.get(executor):
-            told.append(f"{_many(count, noun)} no provider was asked for then; the policy's fallback was taken")
+            told.append(f"{count_text(count, noun)} no provider was asked for then; the policy's fallback was taken")
         else:
-            told.append(f"{_many(count, 'call')} of {executor} not made then; each was taken to end well")
+            told.append(f"{count_text(count, 'call')} of {executor} not made then; each was taken to end well")
     if candidate.gone:
         told.append(
-            f"{_many(candidate.gone, 'call')} made then that it would not have made; how they ended is left out"
+            f"{count_text(candidate.gone, 'call')} made then that it would not have made; how they ended is left out"
         )
     for reason, count in candidate.refused.items():
-        told.append(f"{_many(count, 'command')} it would have had no use for: {reason}")
+        told.append(f"{count_text(count, 'command')} it would have had no use for: {reason}")
     return told
 
 

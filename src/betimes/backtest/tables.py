@@ -99,7 +99,7 @@ def _tables(candidate: CandidateReport) -> Iterator[Table]:
 
 
 def _change_cells(before: float, after: float) -> tuple[str, str, str]:
-    return f"{before:,}", f"{after:,}", summary.change(before, after)
+    return summary.number_text(before), summary.number_text(after), summary.change(before, after)
 
 
 def _cost(candidate: CandidateReport) -> Table:
@@ -108,7 +108,7 @@ def _cost(candidate: CandidateReport) -> Table:
         ("runs allowed", cost.runs_allowed.before, cost.runs_allowed.after),
         ("told", cost.told.before, cost.told.after),
         ("told between midnight and six", cost.told_at_night.before, cost.told_at_night.after),
-        ("told a person and day", cost.told_per_person_day.before, cost.told_per_person_day.after),
+        ("told per person and day", cost.told_per_person_day.before, cost.told_per_person_day.after),
     )
     return _table(
         ("cost", "before", "after", "change"),

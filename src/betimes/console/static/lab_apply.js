@@ -12,7 +12,7 @@ import { candidateOf, changedShare, difference } from "./lab_result.js";
 import { canonical, valueLine } from "./lab_schema.js";
 import { rollbackButton, watchCard } from "./lab_watch.js";
 import { pathCode } from "./why_policy.js";
-import { facts, figure, percent, problemBox } from "./parts.js";
+import { countText, facts, figure, percent, problemBox } from "./parts.js";
 import { whoAmI } from "./session.js";
 
 /** @typedef {import("./lab_draft.js").Draft} Draft */
@@ -111,7 +111,7 @@ function prediction(draft, trial) {
       ? h(
         "p",
         { class: "soft" },
-        `Of a sample: ${figure(sample.subjects)} of ${figure(sample.subjects_total)} subjects.`,
+        `Of a sample: ${figure(sample.subjects)} of ${countText(sample.subjects_total, "subjects")}.`,
       )
       : null,
   ];

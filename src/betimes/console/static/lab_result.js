@@ -129,7 +129,7 @@ function tilesOf({ cost, nights_changed }, sections) {
     one("Runs allowed", cost.runs_allowed, "answers"),
     one("Times people are told", cost.told, "week"),
     one("of these at night", cost.told_at_night, "week"),
-    one("a person and day", {
+    one("per person and day", {
       before: round(cost.told_per_person_day.before),
       after: round(cost.told_per_person_day.after),
     }, "week"),
