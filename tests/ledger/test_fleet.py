@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.app import Betimes
+from betimes.core.datetimes import instant
 from betimes.core.instants import DAY, MINUTE, SECOND
 from betimes.engine.read_model import ProcessRow
 from betimes.engine.virtual_clock import VirtualClock
@@ -73,3 +74,23 @@ async def test_a_server_under_a_virtual_clock_tells_of_itself_in_real_time() -> 
             while not (found := (await bt.ledger.processes(virtual=True)).items):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert [(row.role, row.alive) for row in found] == [("all, virtual clock", True)]
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_checks_that_no_worker_takes_are_owed_after_a_minute(store: StoreName, tmp_path: Path) -> None:
+    watch = {"user_id": "bob", "trigger_type": "price", "schedule": {"check_interval_minutes": 5}}
+    dip = {**watch, "condition": {"expression": "NVDA < 130"}, "action_type": "notify", "action_context": "cheap"}
+    async with asked(store, tmp_path) as (bt, client, clock):
+        clock.advance_to(clock() + DAY)  # whatever else there is has been owed for long
+        before = (await get(client, "/v1/backlog"))["checks_overdue"]
+        await bt.intents.put("dip", dip)
+        due_at = (await bt.intents.get("dip")).due_at
+        assert due_at is not None
+        clock.advance_to(instant(due_at) + MINUTE - SECOND)
+        assert (await get(client, "/v1/backlog"))["checks_overdue"] == before
+        clock.advance_to(clock() + 2 * SECOND)
+        backlog = await get(client, "/v1/backlog")
+        assert backlog["checks_overdue"] == before + 1
+        assert backlog["oldest_check_at"] is not None
+        await bt.intents.disable("dip")
+        assert (await get(client, "/v1/backlog"))["checks_overdue"] == before
