@@ -23,6 +23,12 @@ NOTE: dict[str, Any] = {
 }
 QUIET = {"timezone": "Europe/Berlin", "quiet_hours": [{"start": "22:00", "end": "07:00"}]}
 
+BARS = ("cooldown", "debounce")
+SWATCH = """(key) => {
+    const { backgroundImage, backgroundColor } = getComputedStyle(key, "::before");
+    return { pattern: backgroundImage, colour: backgroundColor };
+}"""
+
 
 @asynccontextmanager
 async def a_night() -> AsyncIterator[Served]:
@@ -107,6 +113,22 @@ async def test_a_band_that_ends_today_says_the_days_of_both_ends(visiting: Visit
         band = page.get_by_role("table", name="Bands").get_by_role("row", name="quiet hours").last
         cells = await band.get_by_role("cell").all_inner_texts()
         assert [text[:12] for text in cells[-2:]] == ["17 Nov 22:00", "18 Nov 07:00"], cells
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_cooldown_and_a_debounce_are_told_apart_by_shape_and_colour(scheme: str, visiting: Visiting) -> None:
+    policy = {"runs": {"registry": {"PING": {"cooldown_seconds": 14_400, "debounce_seconds": 7_200}}}}
+    async with Betimes(
+        "memory://", clock=VirtualClock("2026-11-17T01:10:00Z"), policy=policy, report=lambda _: None
+    ) as bt:
+        await bt.runs.trigger({"account_id": "acct", "trigger_type": "PING", "idempotency_key": "one"})
+        async with served(bt) as night, visiting(night.address, scheme=scheme) as visit:
+            page = await visit.open("/console/accounts/acct")
+            await expect(page.locator("line.band.debounce")).to_have_count(1)
+            await expect(page.locator("rect.band.cooldown")).not_to_have_count(0)
+            cooldown, debounce = [await page.locator(f".day-key.{name}").evaluate(SWATCH) for name in BARS]
+            assert cooldown["pattern"] == "none" != debounce["pattern"]
+            assert cooldown["colour"] not in debounce["pattern"]
 
 
 async def test_everything_that_is_drawn_is_in_the_tables_too(town: Served, visiting: Visiting) -> None:

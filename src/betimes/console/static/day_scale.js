@@ -20,6 +20,9 @@ const WORDS = /** @type {Record<string, string>} */ ({
   paused: "paused",
 });
 
+/** How tall the bar of a rest is, in pixels, and how far below the one above it. */
+const BAR = 4;
+const BAR_PITCH = 5;
 /** The width of a letter in the names of bands, in pixels. */
 const LETTER = 6;
 
@@ -31,6 +34,11 @@ export function bandWords(band) {
 /** Return whether a band is a bar in its lane. @param {any} band */
 export function isBar(band) {
   return !BEHIND.has(band.name) && band.name !== "digest";
+}
+
+/** Return whether a band is a debounce, which stands above the cooldown that often begins with it. @param {any} band */
+function isDebounce(band) {
+  return band.name === "debounce";
 }
 
 /** @param {any} band @param {Scale} scale */
@@ -57,34 +65,34 @@ export function bandsBehind(bands, scale, top, bottom) {
 export function bandsIn(bands, lane, scale) {
   /** Where the last name of a bar ends: one that would stand on it is left to the tooltip and the table. */
   let named = -Infinity;
+  const names = lane.top + lane.height - 8 - (bands.some(isDebounce) ? BAR_PITCH : 0);
   return bands.filter((band) => !BEHIND.has(band.name)).map((band) => {
     const span = spanOf(band, scale);
     if (!span) return null;
     const isInstant = band.name === "digest";
-    const y = isInstant ? lane.top : lane.top + lane.height - 5;
+    const y = isInstant ? lane.top : lane.top + lane.height - BAR_PITCH * (isDebounce(band) ? 2 : 1);
     const isWide = !isInstant && span.width > 60 && span.begin >= named;
     if (isWide) named = span.begin + LETTER * bandWords(band).length;
     return [
-      svg(
-        "rect",
-        {
-          class: `band ${band.name}`,
-          x: span.begin,
-          y,
-          width: isInstant ? 3 : span.width,
-          height: isInstant ? lane.height : 4,
-        },
-        svg("title", null, bandWords(band)),
-      ),
+      isInstant ? bandShape(band, { begin: span.begin, width: 3 }, y, lane.height) : bandShape(band, span, y, BAR),
       isInstant || isWide
         ? svg("text", {
           class: "band-name",
           x: span.begin + (isInstant ? 6 : 2),
-          y: isInstant ? lane.top + scale.above + 9 : lane.top + lane.height - 8,
+          y: isInstant ? lane.top + scale.above + 9 : names,
         }, bandWords(band))
         : null,
     ];
   });
+}
+
+/** Return the shape of a band in a lane: a debounce is dashed, so that it is told from a cooldown without colours. @param {any} band @param {{begin: number, width: number}} span @param {number} top @param {number} height */
+function bandShape(band, { begin, width }, top, height) {
+  const title = svg("title", null, bandWords(band));
+  const middle = top + height / 2;
+  return isDebounce(band)
+    ? svg("line", { class: "band debounce", x1: begin, x2: begin + width, y1: middle, y2: middle }, title)
+    : svg("rect", { class: `band ${band.name}`, x: begin, y: top, width, height }, title);
 }
 
 /** Return hours with their clock, and the seam. @param {Scale} scale @param {number} top @param {number} bottom */
