@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from betimes.catalogue import DOMAIN_OF
 from betimes.cli.options import TENANT, Tenant, doubting_key, on
@@ -70,18 +71,16 @@ def why(name: str, /, *, at: Tenant = TENANT) -> None:
         Its id, as answers and lists show it.
     """
     caller = Caller(at.tenant, "cli")
+    # A server knows the tenant from the key; a database has many, and the usual slip is to search the default one.
+    searched = "" if at.target.url else f". The tenant {at.tenant!r} was searched; name another with --tenant"
     with doubting_key(at):
-        try:
-            view = on(at.target, lambda bt: find_why(bt.for_caller(caller), bt.ledger_for(caller), name), exists=True)
-        except NotFound as error:
-            # A server knows the tenant from the key; a database has many, and the usual slip is to ask the default one.
-            tenant = "" if at.target.url else f". The tenant {at.tenant!r} was searched; name another with --tenant"
-            raise NotFound(f"{error}{tenant}") from None
+        find = partial(find_why, name=name, searched=searched)
+        view = on(at.target, lambda bt: find(bt.for_caller(caller), bt.ledger_for(caller)), exists=True)
     show_sentences(view, _lines(view), json=at.json)
 
 
-async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
-    """Find what has this name and explain it; raise `NotFound` with what can be named."""
+async def find_why(services: Tenancy, ledger: Ledger, name: str, searched: str = "") -> WhyView:
+    """Find what has this name and explain it; raise `NotFound` with what can be named, and where it was searched."""
     hits = [hit for hit in (await ledger.search(name)).items if hit.id == name]
     for hit in hits:
         if hit.type in ("segment", "key", "correlation"):
@@ -95,7 +94,7 @@ async def find_why(services: Tenancy, ledger: Ledger, name: str) -> WhyView:
         return await _explain(services, ledger, name, written[0].kind, [], written[0].segment_id)
     raise NotFound(
         f"nothing is called {name[:80]!r}: name a segment (kind:id:version), an event id, an idempotency key, a person"
-        ", an account, a schedule, a sensor or an intent; betimes ledger lists what happened"
+        f", an account, a schedule, a sensor or an intent; betimes ledger lists what happened{searched}"
     )
 
 
