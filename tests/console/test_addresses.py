@@ -24,7 +24,7 @@ ABSURD = {
     "/lab?domain=weather": "domain=weather: write one of notifications,",
     "/lab?set=cap": "set=cap: write path=value",
     "/intents?view=all-of-them": "view=all-of-them: write one of all, pending.",
-    "/next?by=colour": "by=colour: write one of reason, time.",
+    "/next?by=colour": "by=colour: write one of time, reason.",
     "?from=-90d": "write an instant of the 30 days before",
 }
 PAGES = (
