@@ -44,7 +44,7 @@ def describe_problem(message: str, kind: Any) -> tuple[str, str]:
     if missing := _NO_FIELD.fullmatch(text):
         choices = "" if below else join_choices(_choices(kind))
         return join_path(below, missing["name"]), f"is required: {choices}" if choices else "is required"
-    said = next((say(found, kind) for pattern, say in _DESCRIPTIONS if (found := pattern.fullmatch(text))), text)
+    said = next((say(found, kind) for pattern, say in _DESCRIPTIONS if (found := re.fullmatch(pattern, text))), text)
     return below, f"a key in it {said}" if placed["of_key"] else said
 
 
@@ -110,20 +110,21 @@ def _say(text: str) -> Callable[[re.Match[str], Any], str]:
     return lambda found, kind: text
 
 
-_DESCRIPTIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], str]], ...] = (
-    (re.compile(r"Expected `datetime` with a timezone component"), _say(f"has no offset; send {_NAMES['datetime']}")),
-    (re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<sent>[^`]+)`"), _wrong_type),
-    (re.compile(r"Expected `\w+` (?P<sign>[<>]=?) (?P<bound>\S+)"), _out_of_bounds),
-    (re.compile(r"Expected `(?P<type>\w+)` of length (?P<sign>[<>]=|) ?(?P<count>\d+)(, got \d+)?"), _wrong_length),
-    (re.compile(r"Expected `\w+` that's (?P<what>a multiple of \S+)"), lambda found, _: f"must be {found['what']}"),
-    (re.compile(r"Expected `str` matching regex (?P<pattern>.+)", re.DOTALL), _wrong_pattern),
-    (re.compile(r"Invalid (enum )?value (?P<sent>.+)", re.DOTALL), _no_choice),
+# Compiled when the first problem is described: most processes never meet one.
+_DESCRIPTIONS: tuple[tuple[str, Callable[[re.Match[str], Any], str]], ...] = (
+    (r"Expected `datetime` with a timezone component", _say(f"has no offset; send {_NAMES['datetime']}")),
+    (r"Expected `(?P<wanted>[^`]+)`, got `(?P<sent>[^`]+)`", _wrong_type),
+    (r"Expected `\w+` (?P<sign>[<>]=?) (?P<bound>\S+)", _out_of_bounds),
+    (r"Expected `(?P<type>\w+)` of length (?P<sign>[<>]=|) ?(?P<count>\d+)(, got \d+)?", _wrong_length),
+    (r"Expected `\w+` that's (?P<what>a multiple of \S+)", lambda found, _: f"must be {found['what']}"),
+    (r"(?s)Expected `str` matching regex (?P<pattern>.+)", _wrong_pattern),
+    (r"(?s)Invalid (enum )?value (?P<sent>.+)", _no_choice),
     (
-        re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL),
+        r"(?s)Object contains unknown field `(?P<name>.*)`",
         lambda found, _: f"no such field: {found['name']}",
     ),
-    (re.compile(r"Invalid RFC3339 encoded datetime"), _say(f"must be {_NAMES['datetime']}")),
-    (re.compile(r"Invalid RFC3339 encoded date"), _say(f"must be {_NAMES['date']}")),
-    (re.compile(r"Invalid decimal string"), _say("must be a decimal number, such as 0.65")),
-    (re.compile(r"Invalid base64 encoded string"), _say(f"must be {_NAMES['bytes']}")),
+    (r"Invalid RFC3339 encoded datetime", _say(f"must be {_NAMES['datetime']}")),
+    (r"Invalid RFC3339 encoded date", _say(f"must be {_NAMES['date']}")),
+    (r"Invalid decimal string", _say("must be a decimal number, such as 0.65")),
+    (r"Invalid base64 encoded string", _say(f"must be {_NAMES['bytes']}")),
 )
